@@ -32,7 +32,7 @@ type Questions interface {
 	// Pending lists those that a person at this machine may answer, the oldest first.
 	Pending() []approval.Pending
 	// DecideHere takes the word of a person at this machine; by names the door. approval.ErrUnknown means that the question is not one of an agent's.
-	DecideHere(id string, approve bool, by string) error
+	DecideHere(id string, w approval.Word, by string) error
 	// DenyAll answers every open question with no, for the kill switch.
 	DenyAll(by string) error
 }

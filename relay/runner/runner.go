@@ -274,16 +274,19 @@ func (r *Relay) Status() control.Status {
 }
 
 // Decide is a person's word on a question; by names the door.
-func (r *Relay) Decide(id string, approve bool, by string) error {
+func (r *Relay) Decide(id string, w approval.Word, by string) error {
 	if q := r.questions(); q != nil {
-		if err := q.DecideHere(id, approve, by); !errors.Is(err, approval.ErrUnknown) {
+		if err := q.DecideHere(id, w, by); !errors.Is(err, approval.ErrUnknown) {
 			return err
 		}
 	}
 	if r.o.Desk == nil {
 		return approval.ErrUnknown
 	}
-	return r.o.Desk.Decide(id, approve, by)
+	if w.Always {
+		return errors.New("a rule that allows always is for agents alone; answer with yes or no")
+	}
+	return r.o.Desk.Decide(id, w.Approve, by)
 }
 
 // SwitchOff follows the kill switch: if it is on, everything is refused from now on, what waits is refused, what runs is

@@ -40,7 +40,7 @@ func Agents(version string, pipe ...string) func(context.Context, runner.Parts) 
 		if err != nil {
 			return nil, err
 		}
-		book, err := permits.OpenBook(permits.Options{Config: p.Config, Reload: func() (settings.Config, error) { return settings.Load(p.Config.File, os.LookupEnv) }, Prompters: p.Prompters, Note: p.Note, Log: p.Log})
+		book, err := permits.OpenBook(permits.Options{Config: p.Config, Prompters: p.Prompters, Note: p.Note, Log: p.Log})
 		if err != nil {
 			return nil, err
 		}
@@ -74,8 +74,8 @@ var (
 func (a *agents) Pending() []approval.Pending { return a.book.Pending() }
 
 // DecideHere implements runner.Questions.
-func (a *agents) DecideHere(id string, approve bool, by string) error {
-	err := a.book.Decide(permits.Answer{ID: id, Allow: approve, By: by})
+func (a *agents) DecideHere(id string, w approval.Word, by string) error {
+	err := a.book.Decide(permits.Answer{ID: id, Allow: w.Approve, Always: w.Always, By: by})
 	if errors.Is(err, permits.ErrUnknown) {
 		return approval.ErrUnknown
 	}

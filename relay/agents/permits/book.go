@@ -45,9 +45,6 @@ var (
 type Options struct {
 	// Config has the entries and the state folder.
 	Config settings.Config
-	// Reload reads the file again when its text has changed, so that its permissions count at once. All else of it counts at the relay's next start.
-	// Nil reads it never.
-	Reload func() (settings.Config, error)
 	// Prompters show questions to a person at this machine.
 	Prompters map[string]approval.Prompter
 	// Note writes an audit line; nil writes none.
@@ -66,10 +63,8 @@ type Book struct {
 	// turned is closed when questions have changed; nil while nobody waits for that.
 	turned chan struct{}
 	closed bool
-
-	rules sync.Mutex // guards latest
-	// latest is the file as it was read last.
-	latest settings.Config
+	// always are rules that people gave at questions, by the agent's entry. They count beside those of the file until the relay ends.
+	always map[string][]settings.Command
 }
 
 var (
@@ -87,7 +82,7 @@ func OpenBook(o Options) (*Book, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Book{o: o, j: j, latest: o.Config}, nil
+	return &Book{o: o, j: j, always: map[string][]settings.Command{}}, nil
 }
 
 // Close closes the record. Open questions stay open for the next process.
@@ -120,23 +115,12 @@ func (b *Book) Ask(ctx context.Context, w turns.Work, q acp.Question) acp.Reply 
 	return b.wait(ctx, e.ID, waiter)
 }
 
-// entry is an entry of the relay, with the permissions that its file has now. A file that cannot be read changes nothing.
+// entry is an entry of relay.yaml, with the rules that people added.
 func (b *Book) entry(name string) settings.Agent {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	a := b.o.Config.Agents[name]
-	if b.o.Reload == nil {
-		return a
-	}
-	b.rules.Lock()
-	defer b.rules.Unlock()
-	if b.latest.Changed() {
-		next, err := b.o.Reload()
-		if err != nil {
-			b.o.Log.Warn().Err(err).Msg("relay.yaml has changed and cannot be read; the permissions stay as they were")
-		} else {
-			b.latest = next
-		}
-	}
-	a.Permissions = b.latest.Agents[name].Permissions
+	a.Permissions.Commands = slices.Concat(a.Permissions.Commands, b.always[name])
 	return a
 }
 
@@ -285,6 +269,8 @@ type Answer struct {
 	// a question under its id whole, and never changes it.
 	ID, Hash string
 	Allow    bool
+	// Always lets calls like this one pass from now on, by the rule that [Book.Pending] names, until the relay ends. It counts with Allow alone.
+	Always bool
 	// By names the door. Bridge is true for the operator at the bridge.
 	By     string
 	Bridge bool
@@ -304,6 +290,14 @@ func (b *Book) Decide(a Answer) error {
 	case !b.mayAnswer(*e, a.Bridge):
 		return ErrPlace
 	}
+	rules, reason := b.always[e.Agent], ""
+	if a.Allow && a.Always {
+		rule, err := ruleFor(*e)
+		if err != nil {
+			return fmt.Errorf("no rule allows this call: %w", err)
+		}
+		rules, reason = append(rules, rule), "always: "+rule.YAML()
+	}
 	now := b.o.Now().UTC()
 	err := b.j.set(e, func(e *entry) {
 		if e.State, e.Allowed, e.By, e.At = No, a.Allow, a.By, now; a.Allow {
@@ -313,7 +307,8 @@ func (b *Book) Decide(a Answer) error {
 	if err != nil {
 		return fmt.Errorf("keep the answer: %w", err)
 	}
-	b.note(map[bool]string{true: audit.Approved, false: audit.Denied}[a.Allow], *e, a.By, "")
+	b.always[e.Agent] = rules
+	b.note(map[bool]string{true: audit.Approved, false: audit.Denied}[a.Allow], *e, a.By, reason)
 	if e.waiter != nil {
 		close(e.waiter)
 		e.waiter = closedWaiter
@@ -342,9 +337,11 @@ func (e entry) pending() approval.Pending {
 	if c, err := ruleFor(e); err != nil {
 		rule.None = output.Line(err.Error())
 	} else {
-		rule.YAML, rule.Allows = c.YAML(), strings.Join(append([]string{c.Program}, c.Args...), " ")+", also with further arguments"
+		rule.YAML, rule.Allows = c.YAML(), strings.Join(append([]string{c.Program}, c.Args...), " ")
 		if c.Exact {
-			rule.Allows = c.Program + " without arguments"
+			rule.Allows += ", and nothing else"
+		} else {
+			rule.Allows += ", also with further arguments"
 		}
 	}
 	return approval.Pending{ID: e.ID, Asked: e.Asked, Session: e.Session, Rule: rule, Question: approval.Question{

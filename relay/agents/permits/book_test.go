@@ -17,6 +17,7 @@ import (
 	"drawbridge/relay/agents/acp"
 	"drawbridge/relay/agents/permits"
 	"drawbridge/relay/agents/turns"
+	"drawbridge/relay/runner/audit"
 	"drawbridge/relay/runner/settings"
 )
 
@@ -27,6 +28,7 @@ type desk struct {
 	state  string
 	config settings.Config
 	work   turns.Work
+	note   func(audit.Event) error
 }
 
 func newDesk(t testing.TB, by string) *desk {
@@ -42,7 +44,7 @@ func newDesk(t testing.TB, by string) *desk {
 func (d *desk) open() {
 	d.t.Helper()
 	var err error
-	d.Book, err = permits.OpenBook(permits.Options{Config: d.config})
+	d.Book, err = permits.OpenBook(permits.Options{Config: d.config, Note: d.note})
 	must(d.t, err)
 }
 
@@ -430,9 +432,15 @@ func TestRuleForAQuestion(t *testing.T) {
 	for text, want := range map[string]string{
 		"go test ./...":        "{ program: go, args: [test] }",
 		"make":                 "{ program: make, exact: true }",
-		"make -j4 all":         `{ program: make, args: ["-j4"] }`,
-		"/usr/bin/tsc true":    `{ program: /usr/bin/tsc, args: ["true"] }`,
-		"pytest 'two words'":   `{ program: pytest, args: ["two words"] }`,
+		"make -j4 all":         `{ program: make, args: ["-j4", all], exact: true }`,
+		"pytest 'two words'":   `{ program: pytest, args: ["two words"], exact: true }`,
+		"rm -rf build":         `{ program: rm, args: ["-rf", build], exact: true }`,
+		"uv run pytest":        "{ program: uv, args: [run, pytest], exact: true }",
+		"uv sync":              "{ program: uv, args: [sync] }",
+		"npm run true":         `{ program: npm, args: [run, "true"], exact: true }`,
+		"python3 -u t.py":      `{ program: python3, args: ["-u", t.py], exact: true }`,
+		"npx -y prettier":      `{ program: npx, args: ["-y", prettier], exact: true }`,
+		"git status":           "{ program: git, args: [status] }",
 		"go test ./... | head": "",
 		"go":                   "",
 		"bash run.sh":          "",
@@ -446,7 +454,7 @@ func TestRuleForAQuestion(t *testing.T) {
 			defer synctest.Wait()
 			defer die()
 			rule := d.Pending()[0].Rule
-			if text == "make" && rule.Allows != "make without arguments" || text == "go test ./..." && rule.Allows != "go test, also with further arguments" {
+			if text == "make" && rule.Allows != "make, and nothing else" || text == "go test ./..." && rule.Allows != "go test, also with further arguments" {
 				t.Errorf("%s: it allows %q", text, rule.Allows)
 			}
 			if rule.YAML != want || (rule.None == "") != (want != "") {
@@ -476,47 +484,55 @@ func TestRuleForAQuestion(t *testing.T) {
 	})
 }
 
-// TestPermissionsCountAtOnce: a rule that a person writes into relay.yaml counts from the next question on, and so does one that a person removes.
-// Nothing else of the file does, and a file that cannot be read changes nothing.
-func TestPermissionsCountAtOnce(t *testing.T) {
+// TestAlways: a yes for always lets the like pass at once, for agents of the same entry and until the relay ends. The audit log has the rule.
+func TestAlways(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "relay.yaml")
-	write := func(entry string) {
-		must(t, os.WriteFile(file, []byte("listen: none\nagents: { fake: { kind: acp, argv: [/bin/cat], i_know: true, "+entry+" } }\nactions: {}\n"), 0o600))
-	}
-	load := func() (settings.Config, error) { return settings.Load(file, nil) }
-	write("permissions: ask")
-	config, err := load()
-	must(t, err)
-	book, err := permits.OpenBook(permits.Options{Config: config, Reload: load})
-	must(t, err)
-	defer func() { must(t, book.Close()) }()
-	work := turns.Work{Agent: "fake", Session: "s", Turn: "t", Dir: t.TempDir()}
-	ask := func(text string) acp.Reply {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel() // nobody answers
-		return book.Ask(ctx, work, command(text))
-	}
-	for n, step := range []struct {
-		entry string
-		want  acp.Reply
-	}{
-		{"", acp.Unanswered},
-		{"permissions: { execute: [ { program: go, args: [test] } ] }", acp.Allow},
-		{"permissions: { execute: [ { program: bash } ] }", acp.Allow}, // which is refused, so that the file before counts
-		{"permissions: ask", acp.Unanswered},
-		{"permissions: { execute: allow }, sandbox: { read: [/usr] }", acp.Unanswered}, // the agent that runs has no sandbox
-		{"permissions: { execute: [ { program: go } ], approve_by: bridge }", acp.Unanswered},
-	} {
-		if step.entry != "" {
-			write(step.entry)
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, settings.AtMachine)
+		d.config.Agents["other"] = d.config.Agents["fake"]
+		var notes []audit.Event
+		d.note = func(e audit.Event) error { notes = append(notes, e); return nil }
+		d.again()
+		reply, _ := d.ask(command("go test ./a"))
+		id, _ := d.only()
+		must(t, d.Decide(permits.Answer{ID: id, Allow: true, Always: true, By: "test"}))
+		if got := <-reply; got != acp.Allow {
+			t.Fatalf("the call itself: %v", got)
 		}
-		if got := ask(fmt.Sprintf("go test ./x%d", n)); got != step.want {
-			t.Errorf("step %d, %s: %v, want %v", n, step.entry, got, step.want)
+		if last := notes[len(notes)-1]; last.Event != audit.Approved || last.Reason != "always: { program: go, args: [test] }" {
+			t.Errorf("the audit log has %+v", last)
 		}
-	}
-	must(t, os.WriteFile(file, []byte("listen: none\nactions: {}\n"), 0o600))
-	if got := ask("go test ./last"); got != acp.Unanswered {
-		t.Errorf("an agent that is not listed any more: %v", got)
-	}
+		asked := func(entry, text string) bool {
+			work := d.work
+			work.Agent = entry
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel() // nobody answers
+			return d.Book.Ask(ctx, work, command(text)) != acp.Allow
+		}
+		if asked("fake", "go test ./b -v") || !asked("fake", "go vet ./b") || !asked("other", "go test ./b") {
+			t.Error("the rule allows another call, or does not allow its own")
+		}
+		reply, die := d.ask(command("go test ./a > x"))
+		defer synctest.Wait()
+		defer die()
+		for _, p := range d.Pending() {
+			if strings.Contains(p.Permission.Arguments, "./a > x") {
+				id = p.ID
+			}
+		}
+		if err := d.Decide(permits.Answer{ID: id, Allow: true, Always: true, By: "test"}); err == nil || !strings.Contains(err.Error(), "no rule allows this call: the command is not one simple command") {
+			t.Error(err)
+		}
+		select {
+		case got := <-reply:
+			t.Errorf("a call without a rule: %v", got)
+		default:
+		}
+		die()
+		synctest.Wait()
+		d.again()
+		if !asked("fake", "go test ./c") {
+			t.Error("after a restart the file alone counts")
+		}
+	})
 }

@@ -11,6 +11,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"drawbridge/relay/agents/acp"
@@ -170,10 +174,23 @@ func byCommand(a settings.Agent, s Subject, args map[string]any) error {
 	return errors.New("no rule of relay.yaml allows this command")
 }
 
-// ruleFor returns the narrowest rule that allows the command of a question: its program and its first argument.
+// Programs whose first argument says what they do, so that a rule may leave the rest open; and such arguments that run what follows.
+var (
+	spoken   = strings.Fields("bazel bundle bun cargo cmake composer dart deno dotnet flutter gh git go gradle helm just kubectl make meson mix mvn ninja npm pip pnpm poetry rake rustup sbt stack swift task terraform tsc uv yarn zig")
+	launches = strings.Fields("run run-script exec x dlx tool tools create init eval repl shell start serve script call build-script config alias")
+)
+
+// maxRule bounds the arguments from which a rule is made, in bytes. It is looked for at each look at the open questions.
+const maxRule = 16 << 10
+
+// ruleFor returns a rule that allows the command of a question: for a program whose first argument says what it does, that argument and any further
+// ones; else exactly this command.
 func ruleFor(e entry) (settings.Command, error) {
 	if e.Kind != Execute {
 		return settings.Command{}, errors.New("rules are for commands alone; permissions: in relay.yaml has allow for all of the kind " + e.Kind)
+	}
+	if len(e.Arguments) > maxRule {
+		return settings.Command{}, errors.New("the command is too long for a rule")
 	}
 	args, _, err := readArguments(json.RawMessage(e.Arguments))
 	if err != nil {
@@ -183,7 +200,10 @@ func ruleFor(e entry) (settings.Command, error) {
 	if err != nil {
 		return settings.Command{}, err
 	}
-	rule := settings.Command{Program: words[0], Args: words[1:min(2, len(words))], Exact: len(words) == 1}
+	rule := settings.Command{Program: words[0], Args: words[1:], Exact: true}
+	if len(words) > 1 && slices.Contains(spoken, filepath.Base(words[0])) && subcommand.MatchString(words[1]) && !slices.Contains(launches, words[1]) {
+		rule = settings.Command{Program: words[0], Args: words[1:2]}
+	}
 	if err := rule.Check(); err != nil {
 		return settings.Command{}, err
 	}
@@ -192,6 +212,9 @@ func ruleFor(e entry) (settings.Command, error) {
 	}
 	return rule, nil
 }
+
+// subcommand is a word that names what a program does, and no file, flag or setting.
+var subcommand = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
 // readArguments reads the arguments of a call, and writes them in the one form that is hashed and shown.
 func readArguments(raw json.RawMessage) (map[string]any, string, error) {

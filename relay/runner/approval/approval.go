@@ -99,7 +99,13 @@ type Pending struct {
 	By string `json:"by,omitempty"`
 }
 
-// Rule is the narrowest rule of relay.yaml that would allow a call of an agent. Either YAML and Allows are set, or None.
+// Word is what a person says at a question. Always, with Approve, lets an agent do the like from now on without a question, by the question's [Rule].
+type Word struct {
+	Approve bool
+	Always  bool
+}
+
+// Rule is a rule of relay.yaml that would allow a call of an agent. Either YAML and Allows are set, or None.
 type Rule struct {
 	// YAML is an element of permissions.execute, and Allows says what it allows; both are one line of printable ASCII.
 	YAML   string `json:"yaml,omitempty"`

@@ -52,6 +52,11 @@ func (c *Client) Decide(ctx context.Context, id string, approve bool) error {
 	return c.call(ctx, "POST /approvals/"+url.PathEscape(id), map[string]bool{"approve": approve}, nil)
 }
 
+// Always answers an open question of an agent with yes, and lets the like pass until the relay ends, by the question's rule.
+func (c *Client) Always(ctx context.Context, id string) error {
+	return c.call(ctx, "POST /approvals/"+url.PathEscape(id), map[string]bool{"approve": true, "always": true}, nil)
+}
+
 // SwitchOff tells the relay to look at its kill switch and returns when nothing runs any more.
 func (c *Client) SwitchOff(ctx context.Context) error {
 	return c.call(ctx, "POST /stop", nil, nil)

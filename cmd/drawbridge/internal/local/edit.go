@@ -2,8 +2,10 @@ package local
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -11,8 +13,16 @@ import (
 )
 
 // Edit writes the changed text into a file beside path, and shows that to judge. Without an error of judge the file takes the place of path, otherwise
-// path stays as it is.
+// path stays as it is. Of a link, the file that it names is changed. The file keeps its mode.
 func Edit(path string, change func([]byte) ([]byte, error), judge func(trial string) error) error {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	stat, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
 	before, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -22,7 +32,7 @@ func Edit(path string, change func([]byte) ([]byte, error), judge func(trial str
 		return fmt.Errorf("%s %w; edit it by hand, and start again", path, err)
 	}
 	trial := path + ".new"
-	if err := os.WriteFile(trial, after, 0o600); err != nil {
+	if err := errors.Join(os.WriteFile(trial, after, 0o600), os.Chmod(trial, stat.Mode().Perm())); err != nil {
 		return err
 	}
 	if err := judge(trial); err != nil {

@@ -1,6 +1,9 @@
 package local_test
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -99,5 +102,30 @@ func TestAllowCommand(t *testing.T) {
 	}
 	if _, err := local.AllowCommand([]byte("agents: {}\n"), "b", rule); err == nil || !strings.Contains(err.Error(), "has no agent b") {
 		t.Error(err)
+	}
+}
+
+// A change goes into the file that a link names, keeps the mode of the file, and happens only if the result is good.
+func TestEdit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "real.yaml"), filepath.Join(dir, "link.yaml")
+	if err := errors.Join(os.WriteFile(file, []byte("one"), 0o640), os.Chmod(file, 0o640), os.Symlink("real.yaml", link)); err != nil {
+		t.Fatal(err)
+	}
+	change := func(b []byte) ([]byte, error) { return append(b, " two"...), nil }
+	if err := local.Edit(link, change, func(string) error { return errors.New("bad") }); err == nil || !strings.Contains(err.Error(), "stays as it is") {
+		t.Error(err)
+	}
+	if err := local.Edit(link, change, func(string) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	text, err := os.ReadFile(file)
+	stat, _ := os.Lstat(file)
+	if to, linked := os.Readlink(link); err != nil || string(text) != "one two" || stat.Mode() != 0o640 || linked != nil || to != "real.yaml" {
+		t.Errorf("%q %v, %v, %q %v", text, err, stat.Mode(), to, linked)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*.new")); len(left) > 0 {
+		t.Errorf("left: %q", left)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"drawbridge/cmd/drawbridge/internal/local"
 	"drawbridge/relay/runner/control"
 )
 
@@ -54,9 +53,7 @@ const lookEvery = 250 * time.Millisecond
 func (u *upping) newConsole(ctx context.Context, only string) *console {
 	known := &names{client: u.client}
 	u.logins = &loginDesk{command: u.loginCommand()}
-	u.rules = &ruleDesk{file: u.file("relay.yaml"), say: u.say, write: func(entry, rule string) error {
-		return u.edit("relay.yaml", func(text []byte) ([]byte, error) { return local.AllowCommand(text, entry, rule) })
-	}}
+	u.rules = &ruleDesk{file: u.file("relay.yaml"), write: u.addRule}
 	c := &console{u: u, only: only, turns: bridgeTurns{u.client}, interrupts: make(chan struct{}, 1), over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{
 		machineDesk{control.NewClient(u.relay.State), known, u.relayID, u.file("relay.yaml")}, bridgeDesk{u.client, u.where()}, u.logins, u.rules,
 	}}
@@ -105,6 +102,7 @@ func (c *console) answers(ctx context.Context, tick <-chan time.Time) error {
 // look asks the desks, shows what is new, and says what is answered.
 func (c *console) look(ctx context.Context) {
 	all := c.gather(ctx)
+	c.u.rules.keep(all)
 	still := c.open[:0:0]
 	for _, q := range c.open {
 		if at := slices.IndexFunc(all, func(o question) bool { return o.key == q.key }); at >= 0 {
@@ -263,14 +261,16 @@ func (c *console) answer(ctx context.Context, text string, prompted int) {
 		c.u.say("question %d: %v", asked.number, err)
 		return
 	}
-	over := []string{asked.key}
+	c.answered(asked.key)
 	if of, is := strings.CutPrefix(asked.key, ruleKey); is && word == "y" {
-		over = append(over, of)
+		c.wrote(ctx, of)
 	}
-	for _, key := range over {
-		c.over[key] = true
-		c.open = slices.DeleteFunc(c.open, func(q *numbered) bool { return q.key == key })
-	}
+}
+
+// answered takes a question off the list that was answered here.
+func (c *console) answered(key string) {
+	c.over[key] = true
+	c.open = slices.DeleteFunc(c.open, func(q *numbered) bool { return q.key == key })
 }
 
 // answerLike matches a line that can only be meant as an answer.

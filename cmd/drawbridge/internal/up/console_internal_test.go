@@ -45,6 +45,15 @@ func (d *fakeDesk) decide(_ context.Context, q question, yes bool) error {
 	return nil
 }
 
+func (d *fakeDesk) always(_ context.Context, q question) error {
+	if d.away {
+		return errors.New("no relay is running there")
+	}
+	d.decided = append(d.decided, q.id+" always")
+	d.all = slices.DeleteFunc(d.all, func(o question) bool { return o.id == q.id })
+	return nil
+}
+
 func (d *fakeDesk) by(q question) string { return "approve " + q.id }
 
 func (d *fakeDesk) ask(ids ...string) {
@@ -106,7 +115,7 @@ func TestConsole(t *testing.T) {
 		defer stop()
 		spoken := &fakeTurns{}
 		var ctrlC func() bool
-		u := &upping{relayID: "laptop", screen: &screen{out: out, line: line}, logins: &loginDesk{command: "log in"},
+		u := &upping{relayID: "laptop", screen: &screen{out: out, line: line}, logins: &loginDesk{command: "log in"}, rules: &ruleDesk{},
 			Options: Options{End: stop, Shown: func(s string) string { return s }, TakeInterrupts: func(take func() bool) func() { ctrlC = take; return func() {} }}}
 		c := &console{u: u, over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{machine, atBridge, u.logins}, lines: line.lines(ctx), focus: "app",
 			turns: spoken, interrupts: make(chan struct{}, 1)}

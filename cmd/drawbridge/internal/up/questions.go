@@ -58,6 +58,9 @@ func (d machineDesk) decide(ctx context.Context, q question, yes bool) error {
 	return d.relay.Decide(ctx, q.id, yes)
 }
 
+// always answers with yes, and lets the like pass from now on.
+func (d machineDesk) always(ctx context.Context, q question) error { return d.relay.Always(ctx, q.id) }
+
 func (d machineDesk) by(q question) string {
 	return fmt.Sprintf("drawbridge-relay approve %s --config %s (or deny %s)", q.id, d.config, q.id)
 }

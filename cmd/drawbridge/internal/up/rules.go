@@ -7,7 +7,9 @@ import (
 	"slices"
 	"sync"
 
+	"drawbridge/cmd/drawbridge/internal/local"
 	"drawbridge/relay/runner/approval"
+	"drawbridge/relay/runner/settings"
 )
 
 // always is a rule that a person wants, and the question at which it was wanted.
@@ -20,10 +22,9 @@ type always struct {
 
 // ruleDesk asks whether rules may be written into relay.yaml.
 type ruleDesk struct {
-	// file is relay.yaml, and write adds a rule to an agent's entry in it.
+	// file is relay.yaml, and write adds a rule to an agent's entry in it, unless it is there.
 	file  string
 	write func(entry, rule string) error
-	say   func(format string, args ...any)
 
 	mu     sync.Mutex // guards the fields below
 	asked  []question
@@ -41,7 +42,8 @@ func (d *ruleDesk) ask(a always) error {
 	if _, open := d.wanted[key]; open {
 		return errors.New("the question about its rule is open")
 	}
-	text := fmt.Sprintf("may agent %s do this always?\n  allows       %s\n  line         - %s\n  place        agents: %s: permissions: execute: in %s\n", a.entry, a.rule.Allows, a.rule.YAML, a.entry, d.file)
+	text := fmt.Sprintf("may all agents that use %s, on every clone, always do this without a question?\n  allows       %s\n  line         - %s\n  place        agents: %s: permissions: execute: in %s\n",
+		a.entry, a.rule.Allows, a.rule.YAML, a.entry, d.file)
 	d.asked = append(d.asked, question{id: "this rule", key: key, agent: a.asked.agent, text: text, desk: d})
 	if d.wanted == nil {
 		d.wanted = map[string]always{}
@@ -56,26 +58,38 @@ func (d *ruleDesk) open(context.Context) ([]question, error) {
 	return slices.Clone(d.asked), nil
 }
 
-// decide writes the rule on a yes, and lets the call pass that was asked about. A no leaves that question open.
-func (d *ruleDesk) decide(ctx context.Context, q question, yes bool) error {
+// decide writes the rule on a yes.
+func (d *ruleDesk) decide(_ context.Context, q question, yes bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a, open := d.wanted[q.key]
 	if !open {
-		return nil
+		return errors.New("the question that the rule is for is not open any more")
 	}
 	if yes {
 		if err := d.write(a.entry, a.rule.YAML); err != nil {
 			return err
 		}
-		d.say("relay.yaml allows agent %s from now on: %s", a.entry, a.rule.Allows)
-		if err := a.asked.desk.decide(ctx, a.asked.question, true); err != nil {
-			d.say("question %d: %v", a.asked.number, err)
+	}
+	d.drop(q.key)
+	return nil
+}
+
+// keep closes the questions about rules whose own question is not among those that are open.
+func (d *ruleDesk) keep(open []question) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for key := range d.wanted {
+		if !slices.ContainsFunc(open, func(q question) bool { return ruleKey+q.key == key }) {
+			d.drop(key)
 		}
 	}
-	delete(d.wanted, q.key)
-	d.asked = slices.DeleteFunc(d.asked, func(o question) bool { return o.key == q.key })
-	return nil
+}
+
+// drop forgets a question. The caller holds the mutex.
+func (d *ruleDesk) drop(key string) {
+	delete(d.wanted, key)
+	d.asked = slices.DeleteFunc(d.asked, func(o question) bool { return o.key == key })
 }
 
 func (d *ruleDesk) by(question) string { return "an editor: " + d.file }
@@ -93,4 +107,37 @@ func (c *console) always(q *numbered) error {
 	}
 	delete(c.over, ruleKey+q.key) // of an earlier no
 	return nil
+}
+
+// wrote lets the call pass for which a rule was written, and the like from now on. A call that cannot pass now stays open.
+func (c *console) wrote(ctx context.Context, key string) {
+	at := slices.IndexFunc(c.open, func(q *numbered) bool { return q.key == key })
+	if at < 0 {
+		return
+	}
+	q := c.open[at]
+	c.u.say("relay.yaml allows it now: %s", q.rule.Allows)
+	ruler, is := q.desk.(interface {
+		always(ctx context.Context, q question) error
+	})
+	if !is {
+		return
+	}
+	if err := ruler.always(ctx, q.question); err != nil {
+		c.u.say("question %d: %v", q.number, err)
+		return
+	}
+	c.answered(key)
+}
+
+// addRule writes a rule for a command into relay.yaml, unless the file has it.
+func (u *upping) addRule(entry, rule string) error {
+	now, err := settings.Load(u.file("relay.yaml"), u.Getenv)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(now.Agents[entry].Permissions.Commands, func(c settings.Command) bool { return c.YAML() == rule }) {
+		return nil
+	}
+	return u.edit("relay.yaml", func(text []byte) ([]byte, error) { return local.AllowCommand(text, entry, rule) })
 }

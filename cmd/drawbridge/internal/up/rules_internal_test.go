@@ -16,7 +16,7 @@ func TestAlways(t *testing.T) {
 	var written []string
 	var broken error
 	u := &upping{Options: Options{Shown: func(s string) string { return s }}, screen: &screen{out: out}, logins: &loginDesk{}}
-	u.rules = &ruleDesk{file: "/x/relay.yaml", say: u.say, write: func(entry, rule string) error {
+	u.rules = &ruleDesk{file: "/x/relay.yaml", write: func(entry, rule string) error {
 		if broken == nil {
 			written = append(written, entry+" "+rule)
 		}
@@ -49,7 +49,7 @@ func TestAlways(t *testing.T) {
 	step("", 0, "Question 1, agent app (claude):\nmay it one?\n  A            allows always: go test, also with further arguments\n", "Question 2, agent app (claude):\nmay it two?\n")
 	step("A 2", 1, `no rule allows what question 2 asks: the command is not one simple command: it has ">"; type y or n`)
 	step("a 3", 1, "question 3 has no rule; type y or n")
-	step("A", 1, "Question 4, agent app (claude):\nmay agent claude do this always?\n  allows       go test, also with further arguments\n  line         - { program: go, args: [test] }\n  place        agents: claude: permissions: execute: in /x/relay.yaml\n")
+	step("A", 1, "Question 4, agent app (claude):\nmay all agents that use claude, on every clone, always do this without a question?\n  allows       go test, also with further arguments\n  line         - { program: go, args: [test] }\n  place        agents: claude: permissions: execute: in /x/relay.yaml\n")
 	if c.open[0].number != 4 {
 		t.Errorf("the prompt is about question %d", c.open[0].number)
 	}
@@ -65,16 +65,29 @@ func TestAlways(t *testing.T) {
 		t.Errorf("without the rule: %q, %d open", machine.decided, len(c.open))
 	}
 	broken = nil
-	step("y", 5, "relay.yaml allows agent claude from now on: go test, also with further arguments")
+	machine.away = true // the relay starts again
+	step("y", 5, "relay.yaml allows it now: go test, also with further arguments", "question 1: no relay is running there")
+	machine.away = false
+	if len(c.open) != 3 || c.open[0].number != 1 {
+		t.Errorf("a call that could not pass is not open any more: %d open", len(c.open))
+	}
+	step("A", 1, "Question 6")
+	step("y", 6, "relay.yaml allows it now: go test, also with further arguments")
 	step("", 0)
-	if !slices.Equal(written, []string{"claude { program: go, args: [test] }"}) || !slices.Equal(machine.decided, []string{"one true"}) || len(c.open) != 2 {
+	if len(written) != 2 || written[0] != "claude { program: go, args: [test] }" || !slices.Equal(machine.decided, []string{"one always"}) || len(c.open) != 2 {
 		t.Errorf("after a yes: %q %q, %d open", written, machine.decided, len(c.open))
 	}
 	put("four", rule)
-	step("", 0, "Question 6")
-	step("A 6", 2, "Question 7")
+	step("", 0, "Question 7")
+	step("A 7", 2, "Question 8")
+	step("n 7", 8, "") // the question about the rule ends with its own
+	step("", 0, "question 8 (this rule) is not open any more")
+	put("five", rule)
+	step("", 0, "Question 9")
+	step("A 9", 2, "Question 10")
+	written = nil
 	c.ends(t.Context())
-	if out.takes(); len(u.rules.asked) > 0 || len(written) != 1 {
+	if out.takes(); len(u.rules.asked) > 0 || len(written) > 0 {
 		t.Errorf("nobody who types is a no: %v %q", u.rules.asked, written)
 	}
 }
