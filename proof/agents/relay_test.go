@@ -308,7 +308,13 @@ func (b *bench) asks() (session string) {
 		return reply
 	})
 	defer p.Close()
-	s, err := p.NewSession(b.Context(), acp.Start{Dir: b.work})
+	var mu sync.Mutex
+	var steps []agents.Step
+	s, err := p.NewSession(b.Context(), acp.Start{Dir: b.work, Tell: func(s agents.Step) {
+		mu.Lock()
+		defer mu.Unlock()
+		steps = append(steps, s)
+	}})
 	b.must(err)
 	if a := b.prompt(s, "[turn 1] Say something."); !strings.HasSuffix(a.Text(), "All done.") {
 		b.Errorf("it said %q", a.Text())
@@ -331,11 +337,33 @@ func (b *bench) asks() (session string) {
 		default:
 			b.Errorf("it asked nothing before it ran %q", command)
 		}
+		mu.Lock()
+		b.seen(steps, a.Text(), command)
+		steps = nil
+		mu.Unlock()
 		if _, err := os.Stat(file); (err == nil) != want {
 			b.Errorf("%s made: %t, want %t; it said %q", file, err == nil, want, a.Text())
 		}
 	}
 	return s.ID
+}
+
+// seen checks that people who watch saw the command once, and every word of the answer.
+func (b *bench) seen(steps []agents.Step, answer, command string) {
+	b.Helper()
+	var words, tools []string
+	for _, s := range steps {
+		switch s.Kind {
+		case agents.StepSays:
+			words = append(words, strings.Fields(s.Text)...)
+		case agents.StepUses:
+			tools = append(tools, s.Tool+" "+s.Text)
+		}
+	}
+	if !strings.HasSuffix(strings.Join(words, " "), strings.Join(strings.Fields(answer), " ")) || len(tools) != 1 || !strings.Contains(tools[0], command) {
+		b.Errorf("people saw %q, and it said %q and ran %q", steps, answer, command)
+	}
+	b.Logf("people saw %q", steps)
 }
 
 // shows says whether a question has the command among its exact arguments.
