@@ -299,11 +299,12 @@ func (c mergeCmd) Run(ctx context.Context, a app) error {
 		return err
 	}
 	defer d.client.Close()
-	w, into, commits, err := d.begin(ctx, c.Agent)
+	w, _, commits, err := d.begin(ctx, c.Agent)
 	if err != nil || len(commits) == 0 {
 		return err
 	}
-	if into, err = w.Into(ctx); err != nil {
+	into, err := w.Into(ctx)
+	if err != nil {
 		return err
 	}
 	d.list(w, into, commits)
