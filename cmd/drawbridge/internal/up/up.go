@@ -337,14 +337,15 @@ func (u *upping) join(ctx context.Context) error {
 func (u *upping) watch(ctx context.Context, relay *local.Keeper) error {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
-	current, complained := u.relay, ""
+	current, complained, due := u.relay, "", false
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		if !current.Changed() {
+		// A change that was taken back before the relay read it makes a start due, too: a rule of the console's may count already.
+		if due = due || current.Changed(); !due {
 			continue
 		}
 		next, err := settings.Load(u.file("relay.yaml"), u.Getenv)
@@ -358,7 +359,7 @@ func (u *upping) watch(ctx context.Context, relay *local.Keeper) error {
 		if busy, err := u.client.Agents(ctx, api.ListOptions{State: string(bridge.AgentBusy), Limit: 1}); err != nil || len(busy.Agents) > 0 {
 			continue // the next look comes soon
 		}
-		current = next
+		current, due = next, false
 		u.say("relay.yaml was changed; the relay starts again with it")
 		relay.Restart()
 	}

@@ -31,7 +31,7 @@ type following struct {
 
 // Bounds of what is told of an agent's turns.
 const (
-	// soFar is how many steps of a turn are told that were done before the watcher met it.
+	// soFar is how many steps of a turn are told that were done before the watcher began.
 	soFar = 20
 	// maxSaid bounds the words of a turn that are kept, in bytes.
 	maxSaid = 1 << 20
@@ -116,8 +116,12 @@ func (w *Watcher) catchUp(ctx context.Context, id, name, run string) {
 		return
 	default:
 		steps = slices.DeleteFunc(steps, func(s api.Step) bool { return s.Run != live.Run && s.Run != run })
-		if more := len(steps) - soFar; more > 0 {
-			steps, missed = steps[more:], true
+		old := 0
+		for old < len(steps) && steps[old].At.Before(w.began) {
+			old++
+		}
+		if old > soFar {
+			steps, missed = steps[old-soFar:], true
 		}
 	}
 	f.asked, f.after = true, live.Next

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"drawbridge/api"
 	"drawbridge/bridge"
@@ -103,12 +104,17 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// TestMeetsALongTurn: of a turn that runs for long already, people see the latest steps.
+// TestMeetsALongTurn: of a turn that runs for long already, people see the latest steps, and all that come later.
 func TestMeetsALongTurn(t *testing.T) {
 	t.Parallel()
 	s := &stage{run: "r", steps: map[string][]api.Step{}}
-	for n := range int64(100) {
-		s.steps["agt_1"] = append(s.steps["agt_1"], api.Step{Seq: n + 1, Run: "r", Kind: api.StepSays, Text: strconv.FormatInt(n, 10)})
+	later := time.Now().Add(time.Hour)
+	for n := range int64(200) {
+		step := api.Step{Seq: n + 1, Run: "r", Kind: api.StepSays, Text: strconv.FormatInt(n, 10)}
+		if n >= 100 {
+			step.At = later
+		}
+		s.steps["agt_1"] = append(s.steps["agt_1"], step)
 	}
 	server := httptest.NewServer(s)
 	defer server.Close()
@@ -120,7 +126,7 @@ func TestMeetsALongTurn(t *testing.T) {
 	var lines []string
 	w := watch.New(watch.Options{Client: client, Step: func(line string) { lines = append(lines, line) }})
 	w.Told(t.Context(), "app", api.Turn{Agent: "agt_1", Run: "r"})
-	if len(lines) != 21 || lines[0] != "app | (earlier lines are left out)" || lines[1] != "app | 80" || lines[20] != "app | 99" {
+	if len(lines) != 121 || lines[0] != "app | (earlier lines are left out)" || lines[1] != "app | 80" || lines[120] != "app | 199" {
 		t.Errorf("%q", lines)
 	}
 }

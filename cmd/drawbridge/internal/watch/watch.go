@@ -34,6 +34,8 @@ type Options struct {
 // Watcher tells what happens from its start on. It is safe for concurrent use.
 type Watcher struct {
 	o Options
+	// began is when the watcher was made.
+	began time.Time
 	// after is the last event that was seen.
 	after int64
 
@@ -57,7 +59,7 @@ type seen struct {
 
 // New returns a watcher that has told nothing.
 func New(o Options) *Watcher {
-	return &Watcher{o: o, own: map[string]bool{}, busy: map[string]seen{}, follows: map[string]*following{}}
+	return &Watcher{o: o, began: time.Now(), own: map[string]bool{}, busy: map[string]seen{}, follows: map[string]*following{}}
 }
 
 // Times of a watcher. A status line comes when nothing was said for quiet.
