@@ -74,7 +74,7 @@ func TestUses(t *testing.T) {
 		{"Bash", `{"command":"make\nmake test","description":"Build"}`, "execute", "make ..."},
 		{"shell", `{"command":["go","test","./..."]}`, "execute", "go test ./..."},
 		{"Write", `{"content":"x","file_path":"/w/a"}`, "edit", "/w/a"},
-		{"Grep", `{"pattern":"TODO"}`, "search", "TODO"},
+		{"Grep", `{"pattern":"func main"}`, "search", "func main"},
 		{"Bash", `[]`, "Bash", ""},
 		{"Bash", ``, "Bash", ""},
 		{"Task", `{"description":"Look around","prompt":"x"}`, "Task", "Look around"},

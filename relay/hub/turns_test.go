@@ -275,3 +275,43 @@ func TestTurnsAfterARestart(t *testing.T) {
 		}
 	}
 }
+
+// slowPeeker is a relay that answers a question about steps when it may.
+type slowPeeker struct {
+	*script
+	asked, may chan struct{}
+}
+
+// PeekTurn implements wire.AgentPeeker.
+func (s slowPeeker) PeekTurn(context.Context, wire.Turn) wire.Peeked {
+	s.asked <- struct{}{}
+	<-s.may
+	return wire.Peeked{Data: "{}"}
+}
+
+// A question about steps that is given up leaves nothing behind, however many there are, and a late answer does no harm.
+func TestPeekGivenUp(t *testing.T) {
+	t.Parallel()
+	_, b := twoReplicas(t)
+	s := slowPeeker{newScript(echo), make(chan struct{}), make(chan struct{})}
+	connect(t, joined(t, b.site, "laptop"), s, nil)
+	b.online(t, "laptop")
+	ask := hub.TurnCall{Relay: "laptop", Ask: wire.TurnAsk{Agent: "opencode", Session: "agt_1", Peek: wire.Peek{What: wire.PeekLive}}}
+	for n := range 3 {
+		ask.ID = fmt.Sprint("peek-", n)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-s.asked; cancel() }()
+		if _, err := b.PeekTurn(ctx, ask); bridge.KindOf(err) != bridge.Unavailable {
+			t.Errorf("given up: %v", err)
+		}
+	}
+	if n := b.Looks(); n != 0 {
+		t.Errorf("%d questions are kept", n)
+	}
+	close(s.may)
+	go func() { <-s.asked }()
+	ask.ID = "peek-last"
+	if data, err := b.PeekTurn(t.Context(), ask); err != nil || data != "{}" {
+		t.Errorf("the next one: %q %v", data, err)
+	}
+}

@@ -255,10 +255,10 @@ type codexEvent struct {
 // codexTool is what an item says of a tool. It only informs.
 type codexTool struct {
 	Status    loosejson.Value[string] `json:"status"`
-	Command   json.RawMessage         `json:"command"`
+	Command   loosejson.Value[string] `json:"command"`
 	Tool      loosejson.Value[string] `json:"tool"`
 	Arguments json.RawMessage         `json:"arguments"`
-	Query     json.RawMessage         `json:"query"`
+	Query     loosejson.Value[string] `json:"query"`
 	Changes   loosejson.Value[[]struct {
 		Path loosejson.Value[string] `json:"path"`
 	}] `json:"changes"`
@@ -268,11 +268,10 @@ type codexTool struct {
 func (t codexTool) step(kind string) agents.Step {
 	switch kind {
 	case "command_execution", "web_search":
-		arguments, _ := json.Marshal(map[string]json.RawMessage{"command": orNull(t.Command), "query": orNull(t.Query)})
-		if agents.Target(arguments) == "" { // the end says it
+		if t.Command.Is == "" && t.Query.Is == "" { // the end says it
 			return agents.Step{}
 		}
-		return agents.Uses(kind, arguments)
+		return agents.Uses(kind, nil, t.Command.Is, t.Query.Is)
 	case "mcp_tool_call":
 		return agents.Uses(t.Tool.Is, t.Arguments)
 	case "file_change":
@@ -283,13 +282,6 @@ func (t codexTool) step(kind string) agents.Step {
 		return agents.Uses(kind, nil, strings.Join(paths, " "))
 	}
 	return agents.Step{}
-}
-
-func orNull(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 {
-		return json.RawMessage("null")
-	}
-	return raw
 }
 
 func (f *codex) session() string { return f.id }

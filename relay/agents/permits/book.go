@@ -296,7 +296,7 @@ func (b *Book) Decide(a Answer) error {
 		if err != nil {
 			return fmt.Errorf("no rule allows this call: %w", err)
 		}
-		rules, reason = append(rules, rule), "always: "+rule.YAML()
+		rules, reason = append(rules, rule), "always: "+rule.String()
 	}
 	now := b.o.Now().UTC()
 	err := b.j.set(e, func(e *entry) {
@@ -334,15 +334,9 @@ func (b *Book) Pending() (list []approval.Pending) {
 
 func (e entry) pending() approval.Pending {
 	rule := &approval.Rule{}
-	if c, err := ruleFor(e); err != nil {
+	var err error
+	if rule.Command, err = ruleFor(e); err != nil {
 		rule.None = output.Line(err.Error())
-	} else {
-		rule.YAML, rule.Allows = c.YAML(), strings.Join(append([]string{c.Program}, c.Args...), " ")
-		if c.Exact {
-			rule.Allows += ", and nothing else"
-		} else {
-			rule.Allows += ", also with further arguments"
-		}
 	}
 	return approval.Pending{ID: e.ID, Asked: e.Asked, Session: e.Session, Rule: rule, Question: approval.Question{
 		Agent:      e.Agent,

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -425,22 +423,23 @@ func TestHostileWords(t *testing.T) {
 	})
 }
 
-// TestRuleForAQuestion: the rule that is offered allows the call that was asked about, and it is one that relay.yaml takes. Where there is none, the
-// question says why.
+// TestRuleForAQuestion: the rule that is offered allows the call that was asked about, and it is one that relay.yaml takes. It leaves the rest of a
+// command open only if the first argument says what the program does. Where there is none, the question says why.
 func TestRuleForAQuestion(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"go test ./...":        "{ program: go, args: [test] }",
-		"make":                 "{ program: make, exact: true }",
-		"make -j4 all":         `{ program: make, args: ["-j4", all], exact: true }`,
-		"pytest 'two words'":   `{ program: pytest, args: ["two words"], exact: true }`,
-		"rm -rf build":         `{ program: rm, args: ["-rf", build], exact: true }`,
-		"uv run pytest":        "{ program: uv, args: [run, pytest], exact: true }",
-		"uv sync":              "{ program: uv, args: [sync] }",
-		"npm run true":         `{ program: npm, args: [run, "true"], exact: true }`,
-		"python3 -u t.py":      `{ program: python3, args: ["-u", t.py], exact: true }`,
-		"npx -y prettier":      `{ program: npx, args: ["-y", prettier], exact: true }`,
-		"git status":           "{ program: git, args: [status] }",
+		"go test ./...":        "go test …",
+		"git status":           "git status …",
+		"uv sync":              "uv sync …",
+		"make":                 "make",
+		"make -j4 all":         "make -j4 all",
+		"pytest 'two words'":   "pytest two words",
+		"rm -rf build":         "rm -rf build",
+		"uv run pytest":        "uv run pytest",
+		"npm run true":         "npm run true",
+		"git bisect run x":     "git bisect run x",
+		"python3 -u t.py":      "python3 -u t.py",
+		"npx -y prettier":      "npx -y prettier",
 		"go test ./... | head": "",
 		"go":                   "",
 		"bash run.sh":          "",
@@ -454,21 +453,14 @@ func TestRuleForAQuestion(t *testing.T) {
 			defer synctest.Wait()
 			defer die()
 			rule := d.Pending()[0].Rule
-			if text == "make" && rule.Allows != "make, and nothing else" || text == "go test ./..." && rule.Allows != "go test, also with further arguments" {
-				t.Errorf("%s: it allows %q", text, rule.Allows)
-			}
-			if rule.YAML != want || (rule.None == "") != (want != "") {
-				t.Fatalf("%s: %+v, want %s", text, rule, want)
+			if got := rule.Command.String(); want != "" && got != want || (rule.None == "") != (want != "") {
+				t.Errorf("%s: %q, %q; want %q", text, got, rule.None, want)
 			}
 			if want == "" {
 				return
 			}
-			file := filepath.Join(t.TempDir(), "relay.yaml")
-			must(t, os.WriteFile(file, []byte("listen: none\nagents: { fake: { kind: acp, argv: [/bin/cat], i_know: true, permissions: { execute: ["+rule.YAML+"] } } }\nactions: {}\n"), 0o600))
-			c, err := settings.Load(file, nil)
-			must(t, err)
-			v := permits.Judge(c.Agents["fake"], permits.Subject{Agent: "fake", Dir: d.work.Dir, Question: command(text)})
-			if !v.Allowed {
+			entry := settings.Agent{Permissions: settings.Permissions{Commands: []settings.Command{rule.Command}}}
+			if v := permits.Judge(entry, permits.Subject{Agent: "fake", Dir: d.work.Dir, Question: command(text)}); !v.Allowed {
 				t.Errorf("%s: %+v", text, v)
 			}
 		})
@@ -478,7 +470,7 @@ func TestRuleForAQuestion(t *testing.T) {
 		_, die := d.ask(question("fetch", `{"url":"https://x"}`))
 		defer synctest.Wait()
 		defer die()
-		if rule := d.Pending()[0].Rule; rule.YAML != "" || !strings.Contains(rule.None, "allow for all of the kind fetch") {
+		if rule := d.Pending()[0].Rule; !strings.Contains(rule.None, "allow for all of the kind fetch") {
 			t.Errorf("%+v", rule)
 		}
 	})
@@ -499,7 +491,7 @@ func TestAlways(t *testing.T) {
 		if got := <-reply; got != acp.Allow {
 			t.Fatalf("the call itself: %v", got)
 		}
-		if last := notes[len(notes)-1]; last.Event != audit.Approved || last.Reason != "always: { program: go, args: [test] }" {
+		if last := notes[len(notes)-1]; last.Event != audit.Approved || last.Reason != "always: go test …" {
 			t.Errorf("the audit log has %+v", last)
 		}
 		asked := func(entry, text string) bool {

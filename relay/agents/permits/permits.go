@@ -176,8 +176,8 @@ func byCommand(a settings.Agent, s Subject, args map[string]any) error {
 
 // Programs whose first argument says what they do, so that a rule may leave the rest open; and such arguments that run what follows.
 var (
-	spoken   = strings.Fields("bazel bundle bun cargo cmake composer dart deno dotnet flutter gh git go gradle helm just kubectl make meson mix mvn ninja npm pip pnpm poetry rake rustup sbt stack swift task terraform tsc uv yarn zig")
-	launches = strings.Fields("run run-script exec x dlx tool tools create init eval repl shell start serve script call build-script config alias")
+	spoken   = strings.Fields("bazel bundle bun cargo dart deno dotnet flutter git go gradle just make mix mvn npm pip pnpm poetry rake swift uv yarn zig")
+	launches = strings.Fields("run run-script exec x dlx tool create init eval repl shell start serve config bisect submodule filter-branch difftool mergetool rebase")
 )
 
 // maxRule bounds the arguments from which a rule is made, in bytes. It is looked for at each look at the open questions.

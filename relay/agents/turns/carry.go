@@ -253,7 +253,7 @@ func (j *job) exchange(text string, used bool) (wire.TurnEnded, next) {
 		text = quoteLate(late) + text
 	}
 	ctx, unwatch := j.watch()
-	end := j.host.journal.begin(j.session, j.t.ID)
+	end := j.host.steps.begin(j.session, j.t.ID)
 	answer, err := j.w.Prompt(ctx, text)
 	end()
 	unwatch()

@@ -65,7 +65,7 @@ type Host struct {
 	slots map[string]*slots
 	// accounts are those of each entry. The map does not change.
 	accounts map[string]*account
-	journal  *journal
+	steps    *stepLog
 	// base is the parent of what runs without a caller.
 	base context.Context
 	// before is closed when the processes of an earlier relay are gone, or were waited for. alone is set before that, and false in the
@@ -110,7 +110,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{o: o, journal: newJournal(o.Now, o.Config.Redactor().Hide), unsaid: unsaid, dir: dir, base: context.WithoutCancel(ctx), slots: map[string]*slots{}, accounts: map[string]*account{}, halt: make(chan struct{}), before: make(chan struct{}), lanes: map[string]*lane{}}
+	h := &Host{o: o, steps: newStepLog(o.Now, o.Config.Redactor().Hide), unsaid: unsaid, dir: dir, base: context.WithoutCancel(ctx), slots: map[string]*slots{}, accounts: map[string]*account{}, halt: make(chan struct{}), before: make(chan struct{}), lanes: map[string]*lane{}}
 	for name, a := range o.Config.Agents {
 		h.slots[name], h.accounts[name] = newSlots(a.Slots), new(account)
 	}

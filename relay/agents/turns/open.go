@@ -111,7 +111,7 @@ func (j *job) start(search bool) (*warm, error) {
 		w.Conversation, err = j.host.o.Drivers[l.entry.Kind].Open(j.r.ctx, Opening{
 			Work: work, Resume: name, Replay: search || w.torn, Last: last, MCP: servers, Named: l.named, Put: j.place.put,
 			Ask:  func(ctx context.Context, q acp.Question) acp.Reply { return l.ask(ctx, work, q) },
-			Tell: j.host.journal.teller(l.session, work.Dir),
+			Tell: j.host.steps.teller(l.session, work.Dir),
 		})
 	}
 	if err != nil {

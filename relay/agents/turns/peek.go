@@ -53,7 +53,7 @@ func (h *Host) peek(ctx context.Context, t wire.Turn) (string, error) {
 	case wire.PeekAll:
 		return h.peekAll(ctx, maxFound)
 	case wire.PeekLive:
-		return asJSON(h.journal.since(t.Session, t.Peek.After))
+		return asJSON(h.steps.since(t.Session, t.Peek.After))
 	}
 	home, err := h.homeOf(t)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 
 	"drawbridge/internal/trust"
 	"drawbridge/relay/runner/output"
+	"drawbridge/relay/runner/settings"
 )
 
 const (
@@ -99,18 +100,17 @@ type Pending struct {
 	By string `json:"by,omitempty"`
 }
 
-// Word is what a person says at a question. Always, with Approve, lets an agent do the like from now on without a question, by the question's [Rule].
+// Word is what a person says at a question. Always, with Approve, lets an agent do the like without a question until the relay ends, by the question's
+// [Rule].
 type Word struct {
-	Approve bool
-	Always  bool
+	Approve bool `json:"approve"`
+	Always  bool `json:"always,omitempty"`
 }
 
-// Rule is a rule of relay.yaml that would allow a call of an agent. Either YAML and Allows are set, or None.
+// Rule is a rule of relay.yaml that would allow a call of an agent.
 type Rule struct {
-	// YAML is an element of permissions.execute, and Allows says what it allows; both are one line of printable ASCII.
-	YAML   string `json:"yaml,omitempty"`
-	Allows string `json:"allows,omitempty"`
-	// None says why there is no such rule.
+	Command settings.Command `json:"command,omitzero"`
+	// None says why there is no such rule, "" where Command is one.
 	None string `json:"none,omitempty"`
 }
 

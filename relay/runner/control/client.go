@@ -48,13 +48,8 @@ func (c *Client) Pending(ctx context.Context) (open []approval.Pending, err erro
 }
 
 // Decide answers an open question.
-func (c *Client) Decide(ctx context.Context, id string, approve bool) error {
-	return c.call(ctx, "POST /approvals/"+url.PathEscape(id), map[string]bool{"approve": approve}, nil)
-}
-
-// Always answers an open question of an agent with yes, and lets the like pass until the relay ends, by the question's rule.
-func (c *Client) Always(ctx context.Context, id string) error {
-	return c.call(ctx, "POST /approvals/"+url.PathEscape(id), map[string]bool{"approve": true, "always": true}, nil)
+func (c *Client) Decide(ctx context.Context, id string, w approval.Word) error {
+	return c.call(ctx, "POST /approvals/"+url.PathEscape(id), w, nil)
 }
 
 // SwitchOff tells the relay to look at its kill switch and returns when nothing runs any more.

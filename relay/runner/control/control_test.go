@@ -73,14 +73,14 @@ func TestDoor(t *testing.T) {
 		if got, err := client.Status(t.Context()); err != nil || !cmp.Equal(got, r.Status()) {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if err := client.Decide(t.Context(), "apr_a", false); err != nil {
+		if err := client.Decide(t.Context(), "apr_a", approval.Word{}); err != nil {
 			t.Error(err)
 		}
-		if err := client.Always(t.Context(), "apr_a"); err != nil || r.said[len(r.said)-1] != "yes by command line, always" {
+		if err := client.Decide(t.Context(), "apr_a", approval.Word{Approve: true, Always: true}); err != nil || r.said[len(r.said)-1] != "yes by command line, always" {
 			t.Errorf("%v %q", err, r.said)
 		}
 		r.said = r.said[:len(r.said)-1]
-		if err := client.Decide(t.Context(), "../stop", true); err == nil {
+		if err := client.Decide(t.Context(), "../stop", approval.Word{Approve: true}); err == nil {
 			t.Error("an id was taken for a path")
 		}
 		if err := client.SwitchOn(t.Context()); err == nil || !strings.Contains(err.Error(), "broken") {

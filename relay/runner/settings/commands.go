@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -19,10 +18,10 @@ const maxCommands = 64
 // Command is a rule for questions of kind execute: a program and the arguments with which a command begins.
 type Command struct {
 	// Program is compared letter by letter: a name that the agent looks up in its PATH, or an absolute path.
-	Program string
+	Program string `json:"program"`
 	// Args are the first arguments. Further ones are allowed unless Exact is set, except those that are known to start another program.
-	Args  []string
-	Exact bool
+	Args  []string `json:"args,omitempty"`
+	Exact bool     `json:"exact,omitempty"`
 }
 
 // starters are programs that run what their arguments say. A rule for one would allow everything, so it is refused.
@@ -117,32 +116,6 @@ func (c Command) Check() error {
 		return nil
 	}
 	return fmt.Errorf("%q %w", c.Program, trust.Because(reason, remedy))
-}
-
-// bareWord is a word that YAML reads as a text without quotes.
-var bareWord = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9_./-]*$`)
-
-// YAML is the rule as relay.yaml has it, on one line.
-func (c Command) YAML() string {
-	word := func(text string) string {
-		var read any
-		if bareWord.MatchString(text) && yaml.Unmarshal([]byte(text), &read) == nil && read == any(text) && !slices.Contains([]string{"y", "n", "yes", "no", "on", "off"}, strings.ToLower(text)) {
-			return text
-		}
-		return strconv.Quote(text)
-	}
-	text := "{ program: " + word(c.Program)
-	if len(c.Args) > 0 {
-		words := make([]string, len(c.Args))
-		for i, arg := range c.Args {
-			words[i] = word(arg)
-		}
-		text += ", args: [" + strings.Join(words, ", ") + "]"
-	}
-	if c.Exact {
-		text += ", exact: true"
-	}
-	return text + " }"
 }
 
 // String is what a rule allows, on one line.

@@ -38,11 +38,11 @@ func (r Repo) Changes(ctx context.Context, agent string) (branch string, err err
 	if err != nil {
 		return "", err
 	}
-	make := []string{"commit-tree", "-m", "Uncommitted changes of " + filepath.Base(r.Clone), tree}
+	args := []string{"commit-tree", "-m", "Uncommitted changes of " + filepath.Base(r.Clone), tree}
 	if head, err := run("rev-parse", "-q", "--verify", "HEAD"); err == nil {
-		make = append(make, "-p", head)
+		args = append(args, "-p", head)
 	}
-	commit, err := run(make...)
+	commit, err := run(args...)
 	if err != nil {
 		return "", err
 	}

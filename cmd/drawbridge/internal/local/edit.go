@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"drawbridge/relay/runner/settings"
 )
 
 // Edit writes the changed text into a file beside path, and shows that to judge. Without an error of judge the file takes the place of path, otherwise
@@ -154,9 +156,21 @@ func replace(file []byte, old *yaml.Node, with string) []byte {
 	return []byte(strings.Join(lines, ""))
 }
 
-// AllowCommand adds a rule for a command to the permissions of an agent in relay.yaml. The rule is in flow style. What else an agent is asked stays
-// as it is.
-func AllowCommand(file []byte, agent, rule string) ([]byte, error) {
+// Rule is a rule for a command as relay.yaml has it, on one line.
+func Rule(c settings.Command) string {
+	rule := "{ program: " + text(c.Program)
+	if len(c.Args) > 0 {
+		rule += ", args: " + list(c.Args)
+	}
+	if c.Exact {
+		rule += ", exact: true"
+	}
+	return rule + " }"
+}
+
+// AllowCommand adds a rule for a command to the permissions of an agent in relay.yaml. What else an agent is asked stays as it is.
+func AllowCommand(file []byte, agent string, c settings.Command) ([]byte, error) {
+	rule := Rule(c)
 	root, err := document(file)
 	if err != nil {
 		return nil, err

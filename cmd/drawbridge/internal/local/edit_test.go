@@ -4,10 +4,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
 	"drawbridge/cmd/drawbridge/internal/local"
+	"drawbridge/relay/runner/settings"
 )
 
 // An entry is added to whatever a person wrote, and nothing else of the file changes.
@@ -63,7 +65,7 @@ func TestSetRuntime(t *testing.T) {
 // A rule for a command joins the permissions of one agent, however a person wrote them, and nothing else changes.
 func TestAllowCommand(t *testing.T) {
 	t.Parallel()
-	const rule = "{ program: go, args: [test] }"
+	rule, c := "{ program: go, args: [test] }", settings.Command{Program: "go", Args: []string{"test"}}
 	for name, tt := range map[string]struct{ before, after, wrong string }{
 		"a word for commands":  {"permissions: { read: allow, execute: ask, other: ask } # é\n", "permissions: { read: allow, execute: [RULE], other: ask } # é\n", ""},
 		"a quoted word":        {"permissions: { execute: \"ask\" }\n", "permissions: { execute: [RULE] }\n", ""},
@@ -89,7 +91,7 @@ func TestAllowCommand(t *testing.T) {
 		if tt.before == "" {
 			want = strings.Replace(file(""), "    kind: acp\n", "    permissions: { execute: ["+rule+"] }\n    kind: acp\n", 1)
 		}
-		got, err := local.AllowCommand([]byte(file(tt.before)), "b", rule)
+		got, err := local.AllowCommand([]byte(file(tt.before)), "b", c)
 		if tt.wrong != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.wrong) {
 				t.Errorf("%s: %v\n%s", name, err, got)
@@ -100,7 +102,7 @@ func TestAllowCommand(t *testing.T) {
 			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, got, want)
 		}
 	}
-	if _, err := local.AllowCommand([]byte("agents: {}\n"), "b", rule); err == nil || !strings.Contains(err.Error(), "has no agent b") {
+	if _, err := local.AllowCommand([]byte("agents: {}\n"), "b", c); err == nil || !strings.Contains(err.Error(), "has no agent b") {
 		t.Error(err)
 	}
 }
@@ -127,5 +129,22 @@ func TestEdit(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*.new")); len(left) > 0 {
 		t.Errorf("left: %q", left)
+	}
+}
+
+// Each rule is read back as the command that it is for.
+func TestRule(t *testing.T) {
+	t.Parallel()
+	for _, c := range []settings.Command{
+		{Program: "make", Exact: true}, {Program: "make", Args: []string{"-j4", "true", "1", "null", "n"}, Exact: true}, {Program: "/usr/bin/x-2.1", Args: []string{"two words", "a=b", "%x", "@y", "+z", "-", "x,y", "a:"}},
+	} {
+		file := filepath.Join(t.TempDir(), "relay.yaml")
+		if err := os.WriteFile(file, []byte("listen: none\nagents: { a: { kind: acp, argv: [/bin/cat], i_know: true, permissions: { execute: ["+local.Rule(c)+"] } } }\nactions: {}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		read, err := settings.Load(file, nil)
+		if err != nil || !reflect.DeepEqual(read.Agents["a"].Permissions.Commands, []settings.Command{c}) {
+			t.Errorf("%s: %+v %v", local.Rule(c), read.Agents["a"].Permissions.Commands, err)
+		}
 	}
 }

@@ -11,7 +11,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"drawbridge/relay/runner/approval"
 	"drawbridge/relay/runner/control"
+	"drawbridge/relay/runner/settings"
 )
 
 // console shows the questions of all agents, each with a number, takes a person's answers in any order, and passes on what a person says to an
@@ -34,6 +36,8 @@ type console struct {
 	open []*numbered
 	// count numbers the questions.
 	count int
+	// addRule writes a rule for a command into relay.yaml.
+	addRule func(entry string, rule settings.Command) error
 	// over are the keys of the questions that were answered here.
 	over map[string]bool
 	// heard is what each desk had open when it was asked last with success.
@@ -52,10 +56,9 @@ const lookEvery = 250 * time.Millisecond
 // newConsole makes the console of an up, for the questions of one agent or of all.
 func (u *upping) newConsole(ctx context.Context, only string) *console {
 	known := &names{client: u.client}
-	u.logins = &loginDesk{command: u.loginCommand()}
-	u.rules = &ruleDesk{file: u.file("relay.yaml"), write: u.addRule}
-	c := &console{u: u, only: only, turns: bridgeTurns{u.client}, interrupts: make(chan struct{}, 1), over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{
-		machineDesk{control.NewClient(u.relay.State), known, u.relayID, u.file("relay.yaml")}, bridgeDesk{u.client, u.where()}, u.logins, u.rules,
+	u.own = &ownDesk{}
+	c := &console{u: u, only: only, addRule: u.addRule, turns: bridgeTurns{u.client}, interrupts: make(chan struct{}, 1), over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{
+		machineDesk{control.NewClient(u.relay.State), known, u.relayID, u.file("relay.yaml")}, bridgeDesk{u.client, u.where()}, u.own,
 	}}
 	if u.repo != nil {
 		c.focus = u.agentName()
@@ -102,7 +105,7 @@ func (c *console) answers(ctx context.Context, tick <-chan time.Time) error {
 // look asks the desks, shows what is new, and says what is answered.
 func (c *console) look(ctx context.Context) {
 	all := c.gather(ctx)
-	c.u.rules.keep(all)
+	c.dropRules(all)
 	still := c.open[:0:0]
 	for _, q := range c.open {
 		if at := slices.IndexFunc(all, func(o question) bool { return o.key == q.key }); at >= 0 {
@@ -142,14 +145,13 @@ func (c *console) add(q question) {
 	c.count++
 	n := &numbered{q, c.count}
 	text := fmt.Sprintf("Question %d, agent %s:\n%s", n.number, q.agent, strings.TrimRight(q.text, "\n"))
-	switch {
-	case q.desk == desk(c.u.rules): // the person waits for it
-		c.open = slices.Insert(c.open, 0, n)
-	default:
-		c.open = append(c.open, n)
+	at := len(c.open)
+	if strings.HasPrefix(q.key, ruleKey) { // the person waits for it
+		at = 0
 	}
+	c.open = slices.Insert(c.open, at, n)
 	if c.lines != nil && q.rule != nil && q.rule.None == "" {
-		text += "\n  A            allows always: " + q.rule.Allows
+		text += "\n  A            allows always: " + q.rule.Command.String()
 	}
 	c.u.screen.text(c.u.Shown(text) + "\n")
 	c.u.screen.ring()
@@ -180,8 +182,8 @@ func (c *console) ends(ctx context.Context) {
 	c.u.screen.close()
 	c.u.say("the input of this terminal has ended; press Ctrl-C to end drawbridge up")
 	for _, q := range c.open {
-		if q.desk == desk(c.u.logins) || q.desk == desk(c.u.rules) {
-			_ = q.desk.decide(ctx, q.question, false)
+		if q.desk == desk(c.u.own) {
+			_ = q.desk.decide(ctx, q.question, approval.Word{})
 			continue
 		}
 		c.u.say("answer question %d with: %s", q.number, q.desk.by(q.question))
@@ -257,7 +259,7 @@ func (c *console) answer(ctx context.Context, text string, prompted int) {
 		}
 		return
 	}
-	if err := asked.desk.decide(ctx, asked.question, word == "y"); err != nil {
+	if err := asked.desk.decide(ctx, asked.question, approval.Word{Approve: word == "y"}); err != nil {
 		c.u.say("question %d: %v", asked.number, err)
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/relay/runner/approval"
 )
 
 // fakeDesk has the open questions of a test.
@@ -34,22 +35,16 @@ func (d *fakeDesk) open(context.Context) ([]question, error) {
 	return slices.Clone(d.all), nil
 }
 
-func (d *fakeDesk) decide(_ context.Context, q question, yes bool) error {
+func (d *fakeDesk) decide(_ context.Context, q question, w approval.Word) error {
 	if d.gate != nil {
 		<-d.gate
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.decided = append(d.decided, fmt.Sprint(q.id, " ", yes))
-	d.all = slices.DeleteFunc(d.all, func(o question) bool { return o.id == q.id })
-	return nil
-}
-
-func (d *fakeDesk) always(_ context.Context, q question) error {
 	if d.away {
-		return errors.New("no relay is running there")
+		return errors.New("away")
 	}
-	d.decided = append(d.decided, q.id+" always")
+	d.decided = append(d.decided, fmt.Sprint(q.id, " ", map[bool]string{true: "always", false: fmt.Sprint(w.Approve)}[w.Always]))
 	d.all = slices.DeleteFunc(d.all, func(o question) bool { return o.id == q.id })
 	return nil
 }
@@ -115,9 +110,9 @@ func TestConsole(t *testing.T) {
 		defer stop()
 		spoken := &fakeTurns{}
 		var ctrlC func() bool
-		u := &upping{relayID: "laptop", screen: &screen{out: out, line: line}, logins: &loginDesk{command: "log in"}, rules: &ruleDesk{},
+		u := &upping{relayID: "laptop", screen: &screen{out: out, line: line}, own: &ownDesk{},
 			Options: Options{End: stop, Shown: func(s string) string { return s }, TakeInterrupts: func(take func() bool) func() { ctrlC = take; return func() {} }}}
-		c := &console{u: u, over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{machine, atBridge, u.logins}, lines: line.lines(ctx), focus: "app",
+		c := &console{u: u, over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{machine, atBridge, u.own}, lines: line.lines(ctx), focus: "app",
 			turns: spoken, interrupts: make(chan struct{}, 1)}
 		defer u.TakeInterrupts(c.interrupted)()
 		go func() { _ = c.answers(ctx, ticks) }()
@@ -258,7 +253,10 @@ func TestConsole(t *testing.T) {
 		if ctx.Err() != nil {
 			t.Error("it ended")
 		}
-		answer := u.logins.ask(question{id: "the login", key: "login", agent: "app", text: "log in?"})
+		answer := make(chan bool, 1)
+		if err := u.own.ask(question{id: "the login", key: "login", agent: "app", text: "log in?"}, func(yes bool) error { answer <- yes; return nil }); err != nil {
+			t.Error(err)
+		}
 		says("Question 8, agent app:\r\nlog in?")
 		fmt.Fprint(typing, "\x04")
 		says("answer question 7 with: approve seven")

@@ -3,9 +3,7 @@ package up
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
-	"sync"
 
 	"drawbridge/api"
 	"drawbridge/cmd/drawbridge/internal/local"
@@ -16,47 +14,14 @@ func missesLogin(t api.Turn) bool {
 	return strings.Contains(t.Trouble, "login is missing")
 }
 
-// loginDesk asks whether a login may run on the terminal.
-type loginDesk struct {
-	// command is what a person types to log in elsewhere.
-	command string
-
-	mu     sync.Mutex // guards the fields below
-	asked  []question
-	answer chan bool
-}
-
-// ask opens the question, and returns where its answer comes.
-func (d *loginDesk) ask(q question) <-chan bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	q.desk = d
-	d.asked, d.answer = []question{q}, make(chan bool, 1)
-	return d.answer
-}
-
-func (d *loginDesk) open(context.Context) ([]question, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.asked), nil
-}
-
-func (d *loginDesk) decide(_ context.Context, _ question, yes bool) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.asked != nil {
-		d.asked = nil
-		d.answer <- yes
-	}
-	return nil
-}
-
-func (d *loginDesk) by(question) string { return d.command }
-
 // logIn offers the agent's own login to the person at the terminal, and runs it there. It reports whether the login ended well.
 func (u *upping) logIn(ctx context.Context, turn string) bool {
 	text := "the agent is not logged in; the login runs on this terminal and serves all agents that use " + u.Agent
-	answer := u.logins.ask(question{id: "the login of " + u.Agent, key: turn, agent: u.agentName() + " (" + u.Agent + ")", text: text})
+	answer := make(chan bool, 1)
+	q := question{id: "the login of " + u.Agent, key: turn, agent: u.agentName() + " (" + u.Agent + ")", text: text, elsewhere: u.loginCommand()}
+	if err := u.own.ask(q, func(yes bool) error { answer <- yes; return nil }); err != nil {
+		return false
+	}
 	select {
 	case <-ctx.Done():
 		return false

@@ -24,12 +24,15 @@ type question struct {
 	// rule would allow the like from now on, and entry is the agent's in relay.yaml. rule is nil where no rule is looked for.
 	rule  *approval.Rule
 	entry string
+	// elsewhere is what a person does in place of an answer here, for a question of up itself.
+	elsewhere string
 }
 
 // desk is where questions are answered. Its errors count as "nobody can tell now": the program behind it may be about to start.
 type desk interface {
 	open(ctx context.Context) ([]question, error)
-	decide(ctx context.Context, q question, yes bool) error
+	// decide takes an answer. Always counts where the question has a rule.
+	decide(ctx context.Context, q question, w approval.Word) error
 	// by is the command that answers a question.
 	by(q question) string
 }
@@ -54,12 +57,9 @@ func (d machineDesk) open(ctx context.Context) (all []question, err error) {
 	return all, err
 }
 
-func (d machineDesk) decide(ctx context.Context, q question, yes bool) error {
-	return d.relay.Decide(ctx, q.id, yes)
+func (d machineDesk) decide(ctx context.Context, q question, w approval.Word) error {
+	return d.relay.Decide(ctx, q.id, w)
 }
-
-// always answers with yes, and lets the like pass from now on.
-func (d machineDesk) always(ctx context.Context, q question) error { return d.relay.Always(ctx, q.id) }
 
 func (d machineDesk) by(q question) string {
 	return fmt.Sprintf("drawbridge-relay approve %s --config %s (or deny %s)", q.id, d.config, q.id)
@@ -95,8 +95,8 @@ func (d bridgeDesk) open(ctx context.Context) (all []question, err error) {
 // atBridge says why a question at the bridge has no rule.
 var atBridge = &approval.Rule{None: "the question is the bridge's; write a rule into allowlist.yaml or relay.yaml yourself"}
 
-func (d bridgeDesk) decide(ctx context.Context, q question, yes bool) error {
-	if yes {
+func (d bridgeDesk) decide(ctx context.Context, q question, w approval.Word) error {
+	if w.Approve {
 		_, err := d.client.Approve(ctx, q.id, q.hash)
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"drawbridge/relay/runner/approval"
+	"drawbridge/relay/runner/settings"
 )
 
 // A at a question shows the rule that would allow the call, and writes it on a yes alone. The call passes then, and a question without a rule says why.
@@ -15,15 +16,14 @@ func TestAlways(t *testing.T) {
 	out, machine := &buffer{}, &fakeDesk{}
 	var written []string
 	var broken error
-	u := &upping{Options: Options{Shown: func(s string) string { return s }}, screen: &screen{out: out}, logins: &loginDesk{}}
-	u.rules = &ruleDesk{file: "/x/relay.yaml", write: func(entry, rule string) error {
+	u := &upping{Options: Options{Dir: "/x", Shown: func(s string) string { return s }}, screen: &screen{out: out}, own: &ownDesk{}}
+	c := &console{u: u, over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{machine, u.own}, lines: make(chan typed), addRule: func(entry string, rule settings.Command) error {
 		if broken == nil {
-			written = append(written, entry+" "+rule)
+			written = append(written, entry+" "+rule.String())
 		}
 		return broken
 	}}
-	c := &console{u: u, over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{machine, u.logins, u.rules}, lines: make(chan typed)}
-	rule := &approval.Rule{YAML: "{ program: go, args: [test] }", Allows: "go test, also with further arguments"}
+	rule := &approval.Rule{Command: settings.Command{Program: "go", Args: []string{"test"}}}
 	put := func(id string, rule *approval.Rule) {
 		machine.all = append(machine.all, question{id: id, key: key(id), agent: "app (claude)", entry: "claude", text: "may it " + id + "?", desk: machine, rule: rule})
 	}
@@ -46,14 +46,14 @@ func TestAlways(t *testing.T) {
 	put("one", rule)
 	put("two", &approval.Rule{None: "the command is not one simple command: it has \">\""})
 	put("three", nil)
-	step("", 0, "Question 1, agent app (claude):\nmay it one?\n  A            allows always: go test, also with further arguments\n", "Question 2, agent app (claude):\nmay it two?\n")
+	step("", 0, "Question 1, agent app (claude):\nmay it one?\n  A            allows always: go test …\n", "Question 2, agent app (claude):\nmay it two?\n")
 	step("A 2", 1, `no rule allows what question 2 asks: the command is not one simple command: it has ">"; type y or n`)
 	step("a 3", 1, "question 3 has no rule; type y or n")
-	step("A", 1, "Question 4, agent app (claude):\nmay all agents that use claude, on every clone, always do this without a question?\n  allows       go test, also with further arguments\n  line         - { program: go, args: [test] }\n  place        agents: claude: permissions: execute: in /x/relay.yaml\n")
+	step("A", 1, "Question 4, agent app (claude):\nmay all agents that use claude, on every clone, always do this without a question?\n  allows       go test … (… stands for any further arguments)\n  rule         { program: go, args: [test] }\n  place        agents: claude: permissions: execute: in /x/relay.yaml\n")
 	if c.open[0].number != 4 {
 		t.Errorf("the prompt is about question %d", c.open[0].number)
 	}
-	step("A 1", 4, "question 1: the question about its rule is open")
+	step("A 1", 4, "the rule for question 1: it is asked already")
 	step("n", 4)
 	if len(written) > 0 || len(machine.decided) > 0 {
 		t.Errorf("after a no: %q %q", written, machine.decided)
@@ -66,15 +66,15 @@ func TestAlways(t *testing.T) {
 	}
 	broken = nil
 	machine.away = true // the relay starts again
-	step("y", 5, "relay.yaml allows it now: go test, also with further arguments", "question 1: no relay is running there")
+	step("y", 5, "relay.yaml allows it now: go test …", "question 1: away")
 	machine.away = false
 	if len(c.open) != 3 || c.open[0].number != 1 {
 		t.Errorf("a call that could not pass is not open any more: %d open", len(c.open))
 	}
 	step("A", 1, "Question 6")
-	step("y", 6, "relay.yaml allows it now: go test, also with further arguments")
+	step("y", 6, "relay.yaml allows it now: go test …")
 	step("", 0)
-	if len(written) != 2 || written[0] != "claude { program: go, args: [test] }" || !slices.Equal(machine.decided, []string{"one always"}) || len(c.open) != 2 {
+	if len(written) != 2 || written[0] != "claude go test …" || !slices.Equal(machine.decided, []string{"one always"}) || len(c.open) != 2 {
 		t.Errorf("after a yes: %q %q, %d open", written, machine.decided, len(c.open))
 	}
 	put("four", rule)
@@ -87,7 +87,7 @@ func TestAlways(t *testing.T) {
 	step("A 9", 2, "Question 10")
 	written = nil
 	c.ends(t.Context())
-	if out.takes(); len(u.rules.asked) > 0 || len(written) > 0 {
-		t.Errorf("nobody who types is a no: %v %q", u.rules.asked, written)
+	if out.takes(); len(u.own.asked) > 0 || len(written) > 0 {
+		t.Errorf("nobody who types is a no: %v %q", u.own.asked, written)
 	}
 }

@@ -108,9 +108,8 @@ type upping struct {
 	// watcher tells what agents do, and console shows what they ask.
 	watcher *watch.Watcher
 	console *console
-	// logins asks whether a login may run here, and rules whether a rule may be written.
-	logins *loginDesk
-	rules  *ruleDesk
+	// own asks whether a login may run here, and whether a rule may be written.
+	own *ownDesk
 	// repo is what the agent works on, nil without a folder.
 	repo *local.Repo
 	// result is what came of the turn: nil, ErrTurn where it failed, or why there was none.

@@ -3,7 +3,6 @@ package watch
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,10 @@ import (
 
 // following is an agent whose steps are told.
 type following struct {
+	id, name string
+	// busy is when the agent was busy last; the watcher's mu guards it.
+	busy time.Time
+
 	mu sync.Mutex // guards the fields below, and orders what is told
 	// asked is true once the agent's steps were read. Before rest is over nobody asks: the agent does not live at a relay, or the relay is away.
 	asked bool
@@ -46,65 +49,55 @@ const (
 func (w *Watcher) steps(ctx context.Context) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
-	var under sync.Map
-	last := map[string]time.Time{}
-	before := map[string]seen{}
 	for pause.For(ctx, look) == nil {
-		w.mu.Lock()
-		now := maps.Clone(w.busy)
-		w.mu.Unlock()
-		all := maps.Clone(now)
-		maps.Copy(all, before)
-		for id, agent := range all {
-			last[id] = time.Now()
-			if _, asks := under.LoadOrStore(id, true); !asks {
+		for _, f := range w.followed(time.Now()) {
+			if f.mu.TryLock() { // else it is asked about
 				asking.Go(func() {
-					defer under.Delete(id)
-					w.catchUp(ctx, id, agent.name, "")
+					defer f.mu.Unlock()
+					w.catchUp(ctx, f, "")
 				})
 			}
 		}
-		w.forget(last)
-		before = now
 	}
 }
 
-// forget forgets agents that were busy last some time ago.
-func (w *Watcher) forget(last map[string]time.Time) {
+// followed returns the agents that are busy or were a moment ago, and forgets those that were long ago.
+func (w *Watcher) followed(now time.Time) (all []*following) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for id, at := range last {
-		if time.Since(at) > keepFor {
-			delete(last, id)
+	for id, agent := range w.busy {
+		w.follow(id, agent.name).busy = now
+	}
+	for id, f := range w.follows {
+		switch idle := now.Sub(f.busy); {
+		case idle > keepFor:
 			delete(w.follows, id)
+		case idle < 4*look:
+			all = append(all, f)
 		}
 	}
+	return all
 }
 
-// follow returns what is known of an agent.
-func (w *Watcher) follow(id string) *following {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// follow returns what is known of an agent. The caller holds the watcher's mutex.
+func (w *Watcher) follow(id, name string) *following {
 	f := w.follows[id]
 	if f == nil {
-		f = &following{}
+		f = &following{id: id, name: name, busy: time.Now()}
 		w.follows[id] = f
 	}
 	return f
 }
 
 // catchUp tells the steps of an agent that were not told. The first time it tells those of the turn that runs, or of the one that is named. Nothing
-// depends on a step: what cannot be read now is read later, or never.
-func (w *Watcher) catchUp(ctx context.Context, id, name, run string) {
+// depends on a step: what cannot be read now is read later, or never. The caller holds the mutex of f.
+func (w *Watcher) catchUp(ctx context.Context, f *following, run string) {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	f := w.follow(id)
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if time.Now().Before(f.rest) {
 		return
 	}
-	live, err := w.o.Client.Live(ctx, id, f.after)
+	live, err := w.o.Client.Live(ctx, f.id, f.after)
 	if err != nil {
 		f.rest = time.Now().Add(restFor)
 		return
@@ -126,11 +119,11 @@ func (w *Watcher) catchUp(ctx context.Context, id, name, run string) {
 	}
 	f.asked, f.after = true, live.Next
 	if missed && len(steps) > 0 {
-		w.o.Step(name + " | (earlier lines are left out)")
+		w.o.Step(f.name + " | (earlier lines are left out)")
 	}
 	for _, s := range steps {
 		f.hear(s)
-		w.o.Step(name + " " + stepLine(s))
+		w.o.Step(f.name + " " + stepLine(s))
 	}
 }
 
@@ -156,10 +149,12 @@ func bare(text string) string { return strings.Join(strings.Fields(text), "") }
 
 // Told tells the last steps of a turn that has ended, and reports whether people have seen its whole reply.
 func (w *Watcher) Told(ctx context.Context, name string, t api.Turn) bool {
-	w.catchUp(ctx, t.Agent, name, t.Run)
-	f := w.follow(t.Agent)
+	w.mu.Lock()
+	f := w.follow(t.Agent, name)
+	w.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	w.catchUp(ctx, f, t.Run)
 	reply := bare(t.Reply)
 	return reply != "" && f.run == t.Run && strings.HasSuffix(f.said.String(), reply) && f.starts[f.said.Len()-len(reply)]
 }
@@ -181,9 +176,6 @@ func (w *Watcher) told(ctx context.Context, e api.Event) bool {
 // oneLine makes one line of a text.
 var oneLine = strings.NewReplacer("\r", " ", "\n", " ", "\t", " ")
 
-// stepWords name the kinds of tools that several agents have.
-var stepWords = map[string]string{"execute": "run"}
-
 // stepLine is the line about a step, without the agent's name.
 func stepLine(s api.Step) string {
 	text := oneLine.Replace(s.Text) // a relay may be hostile
@@ -191,8 +183,8 @@ func stepLine(s api.Step) string {
 		return "| " + text
 	}
 	tool := oneLine.Replace(s.Tool)
-	if word := stepWords[tool]; word != "" {
-		tool = word
+	if tool == "execute" {
+		tool = "run"
 	}
 	if s.Kind == api.StepFails {
 		tool += " failed"

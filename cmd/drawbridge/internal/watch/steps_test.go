@@ -50,6 +50,19 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(live)
 }
 
+// watched returns a watcher of the stage, and what it tells.
+func (s *stage) watched(t *testing.T, lines *[]string) *watch.Watcher {
+	t.Helper()
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	client, err := api.NewClient(api.ClientOptions{URL: server.URL, Token: "token"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return watch.New(watch.Options{Client: client, Step: func(line string) { *lines = append(*lines, line) }})
+}
+
 // TestTold: people see each step of a turn once, and not those of turns before the watcher's time. A reply that they have seen is not told again.
 func TestTold(t *testing.T) {
 	t.Parallel()
@@ -60,15 +73,8 @@ func TestTold(t *testing.T) {
 		{Seq: 4, Run: "r2", Kind: api.StepFails, Tool: "execute", Text: "go test ./..."},
 		{Seq: 5, Run: "r2", Kind: api.StepUses, Tool: "drawbridge_launch_agent"},
 	}}}
-	server := httptest.NewServer(s)
-	defer server.Close()
-	client, err := api.NewClient(api.ClientOptions{URL: server.URL, Token: "token"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
 	var lines []string
-	w := watch.New(watch.Options{Client: client, Step: func(line string) { lines = append(lines, line) }})
+	w := s.watched(t, &lines)
 	told := func(turn api.Turn, want bool, shown ...string) {
 		t.Helper()
 		lines = nil
@@ -116,15 +122,8 @@ func TestMeetsALongTurn(t *testing.T) {
 		}
 		s.steps["agt_1"] = append(s.steps["agt_1"], step)
 	}
-	server := httptest.NewServer(s)
-	defer server.Close()
-	client, err := api.NewClient(api.ClientOptions{URL: server.URL, Token: "token"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
 	var lines []string
-	w := watch.New(watch.Options{Client: client, Step: func(line string) { lines = append(lines, line) }})
+	w := s.watched(t, &lines)
 	w.Told(t.Context(), "app", api.Turn{Agent: "agt_1", Run: "r"})
 	if len(lines) != 121 || lines[0] != "app | (earlier lines are left out)" || lines[1] != "app | 80" || lines[120] != "app | 199" {
 		t.Errorf("%q", lines)

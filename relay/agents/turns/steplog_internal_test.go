@@ -9,11 +9,11 @@ import (
 	"drawbridge/relay/wire"
 )
 
-// TestJournal: the journal keeps a bounded number of steps, says when some are missing, hides secrets, and numbers on when the clock does not.
-func TestJournal(t *testing.T) {
+// TestStepLog: the log keeps a bounded number of steps, says when some are missing, hides secrets, and numbers on when the clock does not.
+func TestStepLog(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_900_000_000, 0)
-	j := newJournal(func() time.Time { return start }, func(s string) string { return strings.ReplaceAll(s, "secret", "[hidden]") })
+	j := newStepLog(func() time.Time { return start }, func(s string) string { return strings.ReplaceAll(s, "secret", "[hidden]") })
 	tell := j.teller("s", "/w")
 	tell(agents.Step{Kind: agents.StepSays, Text: "outside of a turn"})
 	end := j.begin("s", "t")

@@ -10,9 +10,9 @@ import (
 	"drawbridge/relay/wire"
 )
 
-// journal keeps the latest steps of all agents of this machine in memory, for people who watch. Nothing depends on it, and a restart empties it. It is
+// stepLog keeps the latest steps of all agents of this machine in memory, for people who watch. Nothing depends on it, and a restart empties it. It is
 // safe for concurrent use, and holds no other lock while it holds its own.
-type journal struct {
+type stepLog struct {
 	now  func() time.Time
 	hide func(string) string
 
@@ -31,7 +31,7 @@ type noted struct {
 	wire.Step
 }
 
-// Bounds of the journal. From maxSteps on it forgets the older half.
+// Bounds of the log. From maxSteps on it forgets the older half.
 const (
 	maxSteps = 4000
 	// maxLost bounds the sessions of which it is known that steps were forgotten.
@@ -40,12 +40,12 @@ const (
 	maxStep = 600
 )
 
-func newJournal(now func() time.Time, hide func(string) string) *journal {
-	return &journal{now: now, hide: hide, turns: map[string]string{}, lost: map[string]int64{}}
+func newStepLog(now func() time.Time, hide func(string) string) *stepLog {
+	return &stepLog{now: now, hide: hide, turns: map[string]string{}, lost: map[string]int64{}}
 }
 
 // begin says which turn the steps of a session belong to from now on, until the function that it returns is called.
-func (j *journal) begin(session, turn string) (end func()) {
+func (j *stepLog) begin(session, turn string) (end func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.turns[session] = turn
@@ -57,7 +57,7 @@ func (j *journal) begin(session, turn string) (end func()) {
 }
 
 // teller returns what notes the steps of a session that works in a folder. Paths below the folder lose it. A step outside of a turn is left out.
-func (j *journal) teller(session, dir string) func(agents.Step) {
+func (j *stepLog) teller(session, dir string) func(agents.Step) {
 	return func(s agents.Step) {
 		if s.Kind != agents.StepSays {
 			s.Text = strings.ReplaceAll(s.Text, dir+"/", "")
@@ -78,7 +78,7 @@ func (j *journal) teller(session, dir string) func(agents.Step) {
 }
 
 // forget forgets the oldest steps. The caller holds the mutex.
-func (j *journal) forget(n int) {
+func (j *stepLog) forget(n int) {
 	if len(j.lost) > maxLost {
 		clear(j.lost)
 	}
@@ -89,13 +89,13 @@ func (j *journal) forget(n int) {
 }
 
 // fit makes words of an agent's fit for the wire. Secrets are taken out before the text is cut: half a secret is not recognized.
-func (j *journal) fit(text string) string {
+func (j *stepLog) fit(text string) string {
 	return clip.Text(strings.ToValidUTF8(j.hide(text), "?"), maxStep)
 }
 
 // since returns the steps of a session after the one with a number. Of many, it returns the latest. A number that is not one of this relay's, because
 // the agent moved here or a clock was set back, counts as 0.
-func (j *journal) since(session string, after int64) wire.Live {
+func (j *stepLog) since(session string, after int64) wire.Live {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if after > j.last {
