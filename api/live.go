@@ -40,6 +40,8 @@ type Live struct {
 	// Next is the after of the next question. Missed is true where steps before these are left out.
 	Next   int64 `json:"next"`
 	Missed bool  `json:"missed,omitempty"`
+	// Away is true while the relay cannot be asked; Next is the question's own after then.
+	Away bool `json:"away,omitempty"`
 }
 
 func (h *Handler) live(w http.ResponseWriter, r *http.Request) error {
@@ -59,7 +61,10 @@ func (h *Handler) live(w http.ResponseWriter, r *http.Request) error {
 		return NoLive(a.Name)
 	}
 	live, err := h.o.Live(r.Context(), a, after)
-	if err != nil {
+	switch {
+	case bridge.KindOf(err) == bridge.Unavailable: // people watch on, and the relay's steps come when it is back
+		live = Live{Away: true}
+	case err != nil:
 		return err
 	}
 	if live.Steps == nil {

@@ -602,13 +602,39 @@ func TestFollowComesBack(t *testing.T) {
 	}
 }
 
-// An agent that does not live at a relay has no steps to show, and the answer says where its turns are.
-func TestLiveOfAnAgentElsewhere(t *testing.T) {
+// The steps of an agent come from its relay, each question with the number of the last step. A relay that is away is no error. An agent that lives
+// elsewhere has no steps, and the answer says where its turns are.
+func TestLive(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	var answer func(after int64) (api.Live, error)
+	w := newWorld(t, func(o *api.Options) {
+		o.Live = func(_ context.Context, a bridge.Agent, after int64) (api.Live, error) {
+			if a.Name != "worker" {
+				return api.Live{}, api.NoLive(a.Name)
+			}
+			return answer(after)
+		}
+	})
 	w.launch(t, "worker")
-	_, err := w.client.Live(t.Context(), "worker", 0)
-	if bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), "agent worker does not live at a relay; its turns show at their end: GET /v1/agents/worker/turns") {
+	w.launch(t, "cloudy")
+	answer = func(after int64) (api.Live, error) {
+		return api.Live{Run: "r", Steps: []api.Step{{Seq: after + 3}, {Seq: after + 7}}}, nil
+	}
+	if live, err := w.client.Live(t.Context(), "worker", 5); err != nil || live.Next != 12 || len(live.Steps) != 2 || live.Run != "r" {
+		t.Errorf("%+v %v", live, err)
+	}
+	answer = func(int64) (api.Live, error) {
+		return api.Live{}, bridge.Errorf(bridge.Unavailable, "the relay is away")
+	}
+	if live, err := w.client.Live(t.Context(), "worker", 5); err != nil || !live.Away || live.Next != 5 || live.Steps == nil {
+		t.Errorf("away: %+v %v", live, err)
+	}
+	answer = func(int64) (api.Live, error) { return api.Live{}, bridge.Errorf(bridge.Denied, "no") }
+	if _, err := w.client.Live(t.Context(), "worker", 5); bridge.KindOf(err) != bridge.Denied {
+		t.Errorf("refused: %v", err)
+	}
+	_, err := w.client.Live(t.Context(), "cloudy", 0)
+	if bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), "agent cloudy does not live at a relay; its turns show at their end: GET /v1/agents/cloudy/turns") {
 		t.Error(err)
 	}
 	if _, err := w.client.Live(t.Context(), "nobody", 0); bridge.KindOf(err) != bridge.NotFound {

@@ -20,7 +20,7 @@ type following struct {
 	busy time.Time
 
 	mu sync.Mutex // guards the fields below, and orders what is told
-	// asked is true once the agent's steps were read. Before rest is over nobody asks: the agent does not live at a relay, or the relay is away.
+	// asked is true once the agent's steps were read. Before rest is over nobody asks: the agent does not live at a relay, or nobody answered in time.
 	asked bool
 	rest  time.Time
 	after int64
@@ -100,6 +100,9 @@ func (w *Watcher) catchUp(ctx context.Context, f *following, run string) {
 	live, err := w.o.Client.Live(ctx, f.id, f.after)
 	if err != nil {
 		f.rest = time.Now().Add(restFor)
+		return
+	}
+	if live.Away {
 		return
 	}
 	steps, missed := live.Steps, live.Missed

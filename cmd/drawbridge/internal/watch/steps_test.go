@@ -19,31 +19,26 @@ import (
 type stage struct {
 	steps map[string][]api.Step
 	run   string
-	// missed is true where steps are left out, and down where the relay is away.
-	missed, down bool
+	// missed is true where steps are left out, and away where the relay does not answer.
+	missed, away bool
 	asked        int
 }
 
 func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.asked++
 	agent := strings.Split(r.URL.Path, "/")[3]
-	kind := ""
-	switch {
-	case s.down:
-		w.WriteHeader(http.StatusServiceUnavailable)
-		kind = string(bridge.Unavailable)
-	case s.steps[agent] == nil:
+	if s.steps[agent] == nil {
 		w.WriteHeader(http.StatusBadRequest)
-		kind = string(bridge.Invalid)
-	}
-	if kind != "" {
-		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"kind": kind, "message": "no"}})
+		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"kind": string(bridge.Invalid), "message": "no"}})
 		return
 	}
 	after, _ := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
 	live := api.Live{Run: s.run, Steps: []api.Step{}, Next: after, Missed: s.missed}
+	if s.away {
+		live = api.Live{Steps: []api.Step{}, Next: after, Away: true}
+	}
 	for _, step := range s.steps[agent] {
-		if step.Seq > after {
+		if step.Seq > after && !s.away {
 			live.Steps, live.Next = append(live.Steps, step), step.Seq
 		}
 	}
@@ -83,9 +78,9 @@ func TestTold(t *testing.T) {
 		}
 	}
 	turn := api.Turn{Agent: "agt_1", Run: "r2", Reply: "I look at\nit.\n"}
-	s.down = true
-	told(api.Turn{Agent: "agt_3", Run: "r2", Reply: "it."}, false)
-	s.down, s.run = false, ""
+	s.away = true
+	told(turn, false)
+	s.away, s.run = false, ""
 	told(api.Turn{Agent: "agt_1"}, false) // as when the turn has just ended, and its reply is not known yet
 	told(turn, false, "app | I look at", "app [run] go test ./...", "app [run failed] go test ./...", "app [drawbridge_launch_agent]")
 	told(turn, false)
