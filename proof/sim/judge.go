@@ -177,7 +177,7 @@ func (v *verdict) heard(a bridge.Agent, external *cloudAgent) {
 		slices.Sort(got)
 		slices.Sort(want)
 	}
-	complete := v.healthy(a) && external.wrong.IsZero()
+	complete := v.healthy(a) && external.wrong.IsZero() && !v.o.user.gaveUp[a.ID]
 	for _, late := range []bool{false, true} {
 		got, want := v.pick(got, late), v.pick(want, late)
 		if late { // what waited for others comes in the order of their ends, as joins checks

@@ -166,13 +166,21 @@ func (u *user) move() {
 	}
 }
 
-// replayFailed gives some turn that failed another try.
+// replayFailed gives some turn that failed another try, or gives it up where its agent has heard the words.
 func (u *user) replayFailed() {
 	all, p := u.w.turns(bridge.TurnFailed), u.door()
 	if len(all) == 0 || p == nil {
 		return
 	}
 	t := all[u.w.rng.IntN(len(all))]
+	if a := u.w.agent(t.Agent); a.State == bridge.AgentFailed && u.w.cloud.arrived(a, t) && u.w.chance(0.3) {
+		if _, err := p.engine.GiveUp(p.ctx, t.ID); err == nil {
+			u.gaveUp[t.Agent] = true
+			u.w.note("user gives up a turn", string(t.ID))
+			u.w.happened("user gives up a turn")
+		}
+		return
+	}
 	if x := u.w.cloud.of(u.w.agent(t.Agent)); t.Stopped && x != nil {
 		for _, r := range x.runs {
 			r.halted = r.halted || r.is(t)
