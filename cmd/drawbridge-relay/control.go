@@ -114,7 +114,7 @@ func (p place) decide(ctx context.Context, s streams, id string, approve bool) e
 	if err != nil {
 		return err
 	}
-	if err := client.Decide(ctx, id, approval.Word{Approve: approve}); err != nil {
+	if err := client.Decide(ctx, id, approve); err != nil {
 		return err
 	}
 	word := map[bool]string{true: "approved", false: "denied"}[approve]

@@ -6,7 +6,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"drawbridge/relay/runner/approval"
 	"drawbridge/relay/runner/control"
 )
 
@@ -21,7 +20,7 @@ func machineSays(ts *testscript.TestScript, neg bool, args []string) {
 	for {
 		open, err := client.Pending(context.Background())
 		if err == nil && len(open) > 0 {
-			ts.Check(client.Decide(context.Background(), open[0].ID, approval.Word{Approve: args[0] == "yes"}))
+			ts.Check(client.Decide(context.Background(), open[0].ID, args[0] == "yes"))
 			return
 		}
 		select {

@@ -32,7 +32,7 @@ type Questions interface {
 	// Pending lists those that a person at this machine may answer, the oldest first.
 	Pending() []approval.Pending
 	// DecideHere takes the word of a person at this machine; by names the door. approval.ErrUnknown means that the question is not one of an agent's.
-	DecideHere(id string, w approval.Word, by string) error
+	DecideHere(id string, allow bool, by string) error
 	// DenyAll answers every open question with no, for the kill switch.
 	DenyAll(by string) error
 }
@@ -46,6 +46,8 @@ func (r *Relay) questions() Questions {
 // Parts is what agents get from the relay that hosts them.
 type Parts struct {
 	Config settings.Config
+	// Live is Config with the changes that count since.
+	Live *settings.Live
 	// Pool starts the agents. It stays open until Close of [Agents] returned.
 	Pool    *keeper.Pool
 	Ability sandbox.Ability
@@ -62,7 +64,7 @@ func (m *mains) openAgents(ctx context.Context, ability sandbox.Ability) (err er
 	if m.o.Agents == nil || len(m.config.Agents) == 0 {
 		return nil
 	}
-	if m.agents, err = m.o.Agents(ctx, Parts{Config: m.config, Pool: m.pool, Ability: ability, Tunnel: &m.tunnel, Prompters: m.ways, Note: m.relay.note, Log: m.log}); err != nil {
+	if m.agents, err = m.o.Agents(ctx, Parts{Config: m.config, Live: m.relay.live, Pool: m.pool, Ability: ability, Tunnel: &m.tunnel, Prompters: m.ways, Note: m.relay.note, Log: m.log}); err != nil {
 		return err
 	}
 	m.relay.agents = m.agents

@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drawbridge/relay/runner/approval"
 	"drawbridge/relay/wire"
 )
 
@@ -54,7 +53,7 @@ actions:
 			}
 		}
 
-		must(t, h.Decide(opened("yes"), approval.Word{Approve: true}, "command line"))
+		must(t, h.Decide(opened("yes"), true, "command line"))
 		answered("yes")
 		answered("yes") // told again, because nobody came
 		if out := ask("yes"); out.Status != wire.StatusExecuted {
@@ -65,7 +64,7 @@ actions:
 			t.Errorf("asked again: %+v", out)
 		}
 
-		must(t, h.Decide(opened("no"), approval.Word{Approve: false}, "command line"))
+		must(t, h.Decide(opened("no"), false, "command line"))
 		answered("no")
 		for range 2 {
 			if out := ask("no"); out.Refusal != wire.RefusedDenied || out.Error != "a person denied it" {
@@ -80,7 +79,7 @@ actions:
 			t.Errorf("%+v", out)
 		}
 		ran(2)
-		if err := h.Decide(id, approval.Word{Approve: true}, "command line"); err == nil {
+		if err := h.Decide(id, true, "command line"); err == nil {
 			t.Error("the machine may answer what the bridge has answered")
 		}
 
@@ -109,7 +108,7 @@ func TestEitherIsForgotten(t *testing.T) {
 		ask := func() wire.Outcome { return h.ask(t, wire.Request{ID: "1", Action: "a"}) }
 		ask()
 		synctest.Wait()
-		must(t, h.Decide(h.Pending()[0].ID, approval.Word{Approve: true}, "command line"))
+		must(t, h.Decide(h.Pending()[0].ID, true, "command line"))
 		time.Sleep(2 * time.Minute)
 		if out := ask(); out.Refusal != wire.RefusedApproval || len(rec.commands) != 0 {
 			t.Errorf("%+v", out)

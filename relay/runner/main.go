@@ -133,7 +133,7 @@ func (m *mains) open(ctx context.Context) (err error) {
 	// Only now: the look at namespaces needs what this takes away.
 	hideMemory()
 	m.relay, err = Listen(ctx, Options{
-		Config: m.config, Executor: m.pool, Journal: m.journal, Audit: m.audit, Desk: desk, Ability: ability, Key: key, Log: m.log, Grace: m.o.Grace,
+		Config: m.config, Env: m.o.Env, Executor: m.pool, Journal: m.journal, Audit: m.audit, Desk: desk, Ability: ability, Key: key, Log: m.log, Grace: m.o.Grace,
 	})
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func (m *mains) noteFile() error {
 		return nil
 	}
 	m.log.Warn().Str("file", m.config.SHA256).Str("before", before).Msg("relay.yaml changed since the last start; if that was not you, type drawbridge-relay stop and look through it")
-	return m.relay.note(audit.Event{Event: audit.Changed, File: m.config.SHA256, Reason: "relay.yaml was " + before})
+	return m.relay.note(changedFile(before, m.config.SHA256))
 }
 
 func (m *mains) wantsSandbox() bool {

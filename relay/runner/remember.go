@@ -76,7 +76,7 @@ func (r *Relay) Asking() (questions []wire.Asked, changed <-chan struct{}) {
 func span(d time.Duration) int64 { return min(max(d, 0), wire.MaxQuestion).Milliseconds() }
 
 // Outdated implements wire.Outdatable.
-func (r *Relay) Outdated() bool { return r.o.Config.Changed() }
+func (r *Relay) Outdated() bool { return r.live.Outdated() }
 
 // Stopped implements wire.Stoppable.
 func (r *Relay) Stopped() (on bool, changed <-chan struct{}) { return r.calls.refusing(errSwitched) }

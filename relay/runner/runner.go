@@ -65,7 +65,9 @@ type Executor interface {
 // the process, unless set; without an Audit nothing is audited; without a Desk what needs approval at the machine is refused;
 // Grace is DefaultGrace and Now time.Now unless set; the zero Log logs nothing.
 type Options struct {
-	Config   settings.Config
+	Config settings.Config
+	// Env is what Config was loaded with.
+	Env      settings.LookupEnv
 	Executor Executor
 	Journal  Journal
 	Audit    *audit.Log
@@ -81,6 +83,7 @@ type Options struct {
 // Relay runs the actions of one Config. It is a wire.Handler, safe for concurrent use.
 type Relay struct {
 	o        Options
+	live     *settings.Live
 	secret   *output.Redactor
 	slots    *slots
 	pace     *pace
@@ -141,6 +144,7 @@ func Listen(ctx context.Context, o Options) (*Relay, error) {
 		own: own, either: newEither(), started: o.Now(), process: rand.Text(),
 	}
 	r.offers = r.makeOffers()
+	r.live = settings.Follow(o.Config, o.Env, r.noteFile)
 	var err error
 	if control.Switched(o.Config.State) {
 		r.calls.refuse(errSwitched)
@@ -274,19 +278,16 @@ func (r *Relay) Status() control.Status {
 }
 
 // Decide is a person's word on a question; by names the door.
-func (r *Relay) Decide(id string, w approval.Word, by string) error {
+func (r *Relay) Decide(id string, approve bool, by string) error {
 	if q := r.questions(); q != nil {
-		if err := q.DecideHere(id, w, by); !errors.Is(err, approval.ErrUnknown) {
+		if err := q.DecideHere(id, approve, by); !errors.Is(err, approval.ErrUnknown) {
 			return err
 		}
 	}
 	if r.o.Desk == nil {
 		return approval.ErrUnknown
 	}
-	if w.Always {
-		return errors.New("a rule that allows always is for agents alone; answer with yes or no")
-	}
-	return r.o.Desk.Decide(id, w.Approve, by)
+	return r.o.Desk.Decide(id, approve, by)
 }
 
 // SwitchOff follows the kill switch: if it is on, everything is refused from now on, what waits is refused, what runs is
@@ -326,6 +327,18 @@ func (r *Relay) SwitchOn() error {
 }
 
 // note writes an audit line if there is an audit.
+// noteFile says that another relay.yaml counts. Who changed it is not known: an action without a sandbox could, and so could its user.
+func (r *Relay) noteFile(before, now settings.Config) {
+	r.o.Log.Warn().Str("file", now.SHA256).Str("before", before.SHA256).Msg("relay.yaml changed, and its clones and permissions count now; if that was not you, type drawbridge-relay stop and look through it")
+	if err := r.note(changedFile(before.SHA256, now.SHA256)); err != nil {
+		r.o.Log.Error().Err(err).Msg("audit")
+	}
+}
+
+func changedFile(before, now string) audit.Event {
+	return audit.Event{Event: audit.Changed, File: now, Reason: "relay.yaml was " + before}
+}
+
 func (r *Relay) note(e audit.Event) error {
 	if r.o.Audit == nil {
 		return nil

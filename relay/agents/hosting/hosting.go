@@ -40,13 +40,13 @@ func Agents(version string, pipe ...string) func(context.Context, runner.Parts) 
 		if err != nil {
 			return nil, err
 		}
-		book, err := permits.OpenBook(permits.Options{Config: p.Config, Prompters: p.Prompters, Note: p.Note, Log: p.Log})
+		book, err := permits.OpenBook(permits.Options{Config: p.Config, Live: p.Live, Prompters: p.Prompters, Note: p.Note, Log: p.Log})
 		if err != nil {
 			return nil, err
 		}
 		starter := &host.Host{Config: p.Config, Executor: p.Pool, Ability: p.Ability, Version: version}
 		h, err := turns.Open(ctx, turns.Options{
-			Config: p.Config, Spaces: spaces, Asker: book, Door: ways, SetUp: starter, Log: p.Log,
+			Config: p.Config, Live: p.Live, Spaces: spaces, Asker: book, Door: ways, SetUp: starter, Log: p.Log,
 			Drivers: map[string]turns.Driver{settings.AgentACP: turns.ACP{Host: starter}, settings.AgentCLI: &cli.Driver{Host: starter}},
 		})
 		if err != nil {
@@ -74,8 +74,8 @@ var (
 func (a *agents) Pending() []approval.Pending { return a.book.Pending() }
 
 // DecideHere implements runner.Questions.
-func (a *agents) DecideHere(id string, w approval.Word, by string) error {
-	err := a.book.Decide(permits.Answer{ID: id, Allow: w.Approve, Always: w.Always, By: by})
+func (a *agents) DecideHere(id string, allow bool, by string) error {
+	err := a.book.Decide(permits.Answer{ID: id, Allow: allow, By: by})
 	if errors.Is(err, permits.ErrUnknown) {
 		return approval.ErrUnknown
 	}

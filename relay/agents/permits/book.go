@@ -45,6 +45,8 @@ var (
 type Options struct {
 	// Config has the entries and the state folder.
 	Config settings.Config
+	// Live is Config with the changes that count since; unless set, there are none.
+	Live *settings.Live
 	// Prompters show questions to a person at this machine.
 	Prompters map[string]approval.Prompter
 	// Note writes an audit line; nil writes none.
@@ -63,8 +65,6 @@ type Book struct {
 	// turned is closed when questions have changed; nil while nobody waits for that.
 	turned chan struct{}
 	closed bool
-	// always are rules that people gave at questions, by the agent's entry. They count beside those of the file until the relay ends.
-	always map[string][]settings.Command
 }
 
 var (
@@ -78,11 +78,14 @@ func OpenBook(o Options) (*Book, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Live == nil {
+		o.Live = settings.Follow(o.Config, nil, nil)
+	}
 	j, err := openJournal(o.Config.State, o.Now())
 	if err != nil {
 		return nil, err
 	}
-	return &Book{o: o, j: j, always: map[string][]settings.Command{}}, nil
+	return &Book{o: o, j: j}, nil
 }
 
 // Close closes the record. Open questions stay open for the next process.
@@ -99,7 +102,7 @@ func (b *Book) Close() error {
 // Ask implements turns.Asker.
 func (b *Book) Ask(ctx context.Context, w turns.Work, q acp.Question) acp.Reply {
 	s := Subject{Agent: w.Agent, Session: w.Session, Dir: w.Dir, Question: q}
-	v := Judge(b.entry(w.Agent), s)
+	v := Judge(b.o.Live.Now().Agents[w.Agent], s)
 	switch {
 	case v.Allowed:
 		b.note(audit.Approved, entry{Agent: w.Agent, Turn: w.Turn, Kind: v.Kind, Hash: v.Hash}, "relay.yaml", "")
@@ -113,15 +116,6 @@ func (b *Book) Ask(ctx context.Context, w turns.Work, q acp.Question) acp.Reply 
 		return reply
 	}
 	return b.wait(ctx, e.ID, waiter)
-}
-
-// entry is an entry of relay.yaml, with the rules that people added.
-func (b *Book) entry(name string) settings.Agent {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	a := b.o.Config.Agents[name]
-	a.Permissions.Commands = slices.Concat(a.Permissions.Commands, b.always[name])
-	return a
 }
 
 // enter finds the answer of an earlier question about the same call, or its open question that nobody waits for, or makes one. A nil
@@ -269,8 +263,6 @@ type Answer struct {
 	// a question under its id whole, and never changes it.
 	ID, Hash string
 	Allow    bool
-	// Always lets calls like this one pass from now on, by the rule that [Book.Pending] names, until the relay ends. It counts with Allow alone.
-	Always bool
 	// By names the door. Bridge is true for the operator at the bridge.
 	By     string
 	Bridge bool
@@ -290,14 +282,6 @@ func (b *Book) Decide(a Answer) error {
 	case !b.mayAnswer(*e, a.Bridge):
 		return ErrPlace
 	}
-	rules, reason := b.always[e.Agent], ""
-	if a.Allow && a.Always {
-		rule, err := ruleFor(*e)
-		if err != nil {
-			return fmt.Errorf("no rule allows this call: %w", err)
-		}
-		rules, reason = append(rules, rule), "always: "+rule.String()
-	}
 	now := b.o.Now().UTC()
 	err := b.j.set(e, func(e *entry) {
 		if e.State, e.Allowed, e.By, e.At = No, a.Allow, a.By, now; a.Allow {
@@ -307,8 +291,7 @@ func (b *Book) Decide(a Answer) error {
 	if err != nil {
 		return fmt.Errorf("keep the answer: %w", err)
 	}
-	b.always[e.Agent] = rules
-	b.note(map[bool]string{true: audit.Approved, false: audit.Denied}[a.Allow], *e, a.By, reason)
+	b.note(map[bool]string{true: audit.Approved, false: audit.Denied}[a.Allow], *e, a.By, "")
 	if e.waiter != nil {
 		close(e.waiter)
 		e.waiter = closedWaiter

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -476,55 +478,35 @@ func TestRuleForAQuestion(t *testing.T) {
 	})
 }
 
-// TestAlways: a yes for always lets the like pass at once, for agents of the same entry and until the relay ends. The audit log has the rule.
-func TestAlways(t *testing.T) {
+// TestRuleInTheFile: a rule that a person writes into relay.yaml counts at the agent's next call.
+func TestRuleInTheFile(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, settings.AtMachine)
-		d.config.Agents["other"] = d.config.Agents["fake"]
-		var notes []audit.Event
-		d.note = func(e audit.Event) error { notes = append(notes, e); return nil }
-		d.again()
-		reply, _ := d.ask(command("go test ./a"))
-		id, _ := d.only()
-		must(t, d.Decide(permits.Answer{ID: id, Allow: true, Always: true, By: "test"}))
-		if got := <-reply; got != acp.Allow {
-			t.Fatalf("the call itself: %v", got)
-		}
-		if last := notes[len(notes)-1]; last.Event != audit.Approved || last.Reason != "always: go test …" {
-			t.Errorf("the audit log has %+v", last)
-		}
-		asked := func(entry, text string) bool {
-			work := d.work
-			work.Agent = entry
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel() // nobody answers
-			return d.Book.Ask(ctx, work, command(text)) != acp.Allow
-		}
-		if asked("fake", "go test ./b -v") || !asked("fake", "go vet ./b") || !asked("other", "go test ./b") {
-			t.Error("the rule allows another call, or does not allow its own")
-		}
-		reply, die := d.ask(command("go test ./a > x"))
-		defer synctest.Wait()
-		defer die()
-		for _, p := range d.Pending() {
-			if strings.Contains(p.Permission.Arguments, "./a > x") {
-				id = p.ID
-			}
-		}
-		if err := d.Decide(permits.Answer{ID: id, Allow: true, Always: true, By: "test"}); err == nil || !strings.Contains(err.Error(), "no rule allows this call: the command is not one simple command") {
-			t.Error(err)
-		}
-		select {
-		case got := <-reply:
-			t.Errorf("a call without a rule: %v", got)
-		default:
-		}
-		die()
-		synctest.Wait()
-		d.again()
-		if !asked("fake", "go test ./c") {
-			t.Error("after a restart the file alone counts")
-		}
-	})
+	d := newDesk(t, settings.AtMachine)
+	file := filepath.Join(d.state, "relay.yaml")
+	text := "listen: none\nagents: { fake: { kind: acp, argv: [/bin/cat], i_know: true PERMISSIONS } }\n"
+	rules := func(permissions string) {
+		must(t, os.WriteFile(file, []byte(strings.Replace(text, "PERMISSIONS", permissions, 1)), 0o600))
+	}
+	rules("")
+	config, err := settings.Load(file, nil)
+	must(t, err)
+	must(t, d.Close())
+	d.Book, err = permits.OpenBook(permits.Options{Config: config, Live: settings.Follow(config, nil, nil)})
+	must(t, err)
+	passes := func(text string) bool {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // nobody answers
+		return d.Ask(ctx, d.work, command(text)) == acp.Allow
+	}
+	if passes("go test ./a") {
+		t.Error("a call without a rule passes")
+	}
+	rules(", permissions: { execute: [ { program: go, args: [test] } ] }")
+	if !passes("go test ./a") || passes("go vet ./a") {
+		t.Error("the rule does not allow its call, or allows another")
+	}
+	rules("")
+	if passes("go test ./a") {
+		t.Error("a rule that was taken out allows a call")
+	}
 }

@@ -31,6 +31,8 @@ const Folder = "sessions"
 // Options is what a [Host] is made of.
 type Options struct {
 	Config settings.Config
+	// Live is Config with the changes that count since; unless set, there are none.
+	Live *settings.Live
 	// Drivers open conversations, by the kind of an entry.
 	Drivers map[string]Driver
 	Spaces  *workspace.Store
@@ -98,6 +100,9 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	}
 	if o.Asker == nil {
 		o.Asker = refuser{}
+	}
+	if o.Live == nil {
+		o.Live = settings.Follow(o.Config, nil, nil)
 	}
 	dir := filepath.Join(o.Config.State, Folder)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -402,18 +407,28 @@ func (h *Host) refuse(t wire.Turn) *wire.TurnEnded {
 	if t.Home.Repo == "" {
 		return nil
 	}
-	return h.refuseRepo(t.Agent, t.Home.Repo)
+	_, why := h.repo(t.Agent, t.Home.Repo)
+	return why
 }
 
-func (h *Host) refuseRepo(agent, name string) *wire.TurnEnded {
-	repo, listed := h.o.Config.Repos[name]
+// repo returns the clone that an agent may work on, or why it may not.
+func (h *Host) repo(agent, name string) (settings.Repo, *wire.TurnEnded) {
+	repo, listed := h.o.Live.Now().Repos[name]
 	if !listed {
-		return unlisted("repository %q is not listed in %s; add it: repos: { %s: { clone: /path/to/your/clone, agents: [%s] } }, and restart the relay", name, h.o.Config.File, name, agent)
+		return repo, unlisted("repository %q is not listed in %s; add it: repos: { %s: { clone: /path/to/your/clone, agents: [%s] } }%s", name, h.o.Config.File, name, agent, h.restart())
 	}
 	if slices.Contains(repo.Agents, agent) {
-		return nil
+		return repo, nil
 	}
-	return unlisted("agent %q may not work on %s; add it to repos: %s: agents: in %s, and restart the relay", agent, name, name, h.o.Config.File)
+	return repo, unlisted("agent %q may not work on %s; add it to repos: %s: agents: in %s%s", agent, name, name, h.o.Config.File, h.restart())
+}
+
+// restart says what to do where a change of relay.yaml does not count at once.
+func (h *Host) restart() string {
+	if h.o.Live.Outdated() {
+		return ", and restart the relay: relay.yaml has a change that counts only then"
+	}
+	return ""
 }
 
 func unlisted(format string, args ...any) *wire.TurnEnded {

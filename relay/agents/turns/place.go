@@ -73,7 +73,7 @@ func (h *Host) settleIn(ctx context.Context, l *lane, t wire.Turn) (*place, erro
 	if err != nil {
 		return nil, err
 	}
-	p := &place{space: space, dir: space.Dir(), since: head, setup: h.o.Config.Repos[home.Repo].Setup, readOnly: home.ReadOnly}
+	p := &place{space: space, dir: space.Dir(), since: head, setup: h.o.Live.Now().Repos[home.Repo].Setup, readOnly: home.ReadOnly}
 	if p.hold, err = space.Hold(); err != nil {
 		return nil, err
 	}
@@ -101,7 +101,8 @@ func (h *Host) space(ctx context.Context, home wire.Home, agent string) (space *
 		return space, false, h.mayWorkIn(space, agent)
 	}
 	// relay.yaml may have changed since the session began.
-	if why := h.refuseRepo(agent, home.Repo); why != nil {
+	repo, why := h.repo(agent, home.Repo)
+	if why != nil {
 		return nil, false, &refusedError{*why}
 	}
 	var missing *workspace.NotFound
@@ -110,7 +111,7 @@ func (h *Host) space(ctx context.Context, home wire.Home, agent string) (space *
 	} else if err != nil {
 		return nil, false, err
 	}
-	spec := workspace.Spec{Agent: home.Name, Clone: h.o.Config.Repos[home.Repo].Clone}
+	spec := workspace.Spec{Agent: home.Name, Clone: repo.Clone}
 	if home.Ref != "" {
 		spec.Branches = []string{home.Ref}
 	}
@@ -120,7 +121,7 @@ func (h *Host) space(ctx context.Context, home wire.Home, agent string) (space *
 
 // mayWorkIn refuses the workspace of another agent whose clone is not listed for this one.
 func (h *Host) mayWorkIn(space *workspace.Space, agent string) error {
-	for name, repo := range h.o.Config.Repos {
+	for name, repo := range h.o.Live.Now().Repos {
 		real, err := filepath.EvalSymlinks(repo.Clone)
 		if err != nil || real != space.Clone() {
 			continue
@@ -128,9 +129,10 @@ func (h *Host) mayWorkIn(space *workspace.Space, agent string) error {
 		if slices.Contains(repo.Agents, agent) {
 			return nil
 		}
-		return &refusedError{*h.refuseRepo(agent, name)}
+		_, why := h.repo(agent, name)
+		return &refusedError{*why}
 	}
-	return &refusedError{*unlisted("the workspace of %s belongs to the clone %s, which is not listed below repos: in %s; list it there with agents: [%s], and restart the relay", space.Agent(), space.Clone(), h.o.Config.File, agent)}
+	return &refusedError{*unlisted("the workspace of %s belongs to the clone %s, which is not listed below repos: in %s; list it there with agents: [%s]%s", space.Agent(), space.Clone(), h.o.Config.File, agent, h.restart())}
 }
 
 // evidence is what goes to the bridge as the evidence of a turn, in JSON.

@@ -100,13 +100,6 @@ type Pending struct {
 	By string `json:"by,omitempty"`
 }
 
-// Word is what a person says at a question. Always, with Approve, lets an agent do the like without a question until the relay ends, by the question's
-// [Rule].
-type Word struct {
-	Approve bool `json:"approve"`
-	Always  bool `json:"always,omitempty"`
-}
-
 // Rule is a rule of relay.yaml that would allow a call of an agent.
 type Rule struct {
 	Command settings.Command `json:"command,omitzero"`

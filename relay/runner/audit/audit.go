@@ -43,7 +43,7 @@ const (
 // Event is what a line says. Texts of others are escaped by the caller.
 type Event struct {
 	Event string `json:"event"`
-	// File is the digest of relay.yaml, as it was read at a start.
+	// File is the digest of relay.yaml, as it was read at a start or taken over since.
 	File    string `json:"file,omitempty"`
 	Request string `json:"request,omitempty"`
 	Action  string `json:"action,omitempty"`

@@ -48,8 +48,8 @@ func (c *Client) Pending(ctx context.Context) (open []approval.Pending, err erro
 }
 
 // Decide answers an open question.
-func (c *Client) Decide(ctx context.Context, id string, w approval.Word) error {
-	return c.call(ctx, "POST /approvals/"+url.PathEscape(id), w, nil)
+func (c *Client) Decide(ctx context.Context, id string, approve bool) error {
+	return c.call(ctx, "POST /approvals/"+url.PathEscape(id), map[string]bool{"approve": approve}, nil)
 }
 
 // SwitchOff tells the relay to look at its kill switch and returns when nothing runs any more.

@@ -61,7 +61,7 @@ type Status struct {
 type Relay interface {
 	Status() Status
 	Pending() []approval.Pending
-	Decide(id string, w approval.Word, by string) error
+	Decide(id string, approve bool, by string) error
 	// SwitchOff refuses everything and ends what runs, and returns when nothing runs any more; SwitchOn takes it back.
 	// Both only follow the file.
 	SwitchOff() error
@@ -191,17 +191,16 @@ func routes(relay Relay) http.Handler {
 	mux.HandleFunc("POST /approvals/{id}", func(w http.ResponseWriter, r *http.Request) {
 		var word struct {
 			Approve *bool `json:"approve"`
-			Always  bool  `json:"always"`
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		if err == nil {
 			err = strictjson.DecodeExact(body, &word)
 		}
-		if err != nil || word.Approve == nil || word.Always && !*word.Approve {
-			answer(w, http.StatusBadRequest, problem{"the body must be {\"approve\": true} or false; always goes with true alone"})
+		if err != nil || word.Approve == nil {
+			answer(w, http.StatusBadRequest, problem{"the body must be {\"approve\": true} or false"})
 			return
 		}
-		reply(w, relay.Decide(r.PathValue("id"), approval.Word{Approve: *word.Approve, Always: word.Always}, "command line"))
+		reply(w, relay.Decide(r.PathValue("id"), *word.Approve, "command line"))
 	})
 	mux.HandleFunc("POST /stop", func(w http.ResponseWriter, _ *http.Request) { reply(w, relay.SwitchOff()) })
 	mux.HandleFunc("POST /start", func(w http.ResponseWriter, _ *http.Request) { reply(w, relay.SwitchOn()) })

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -46,14 +45,6 @@ func Load(path string, env LookupEnv) (Config, error) {
 		config.SHA256, config.File = hex.EncodeToString(sum[:]), abs
 	}
 	return config, err
-}
-
-// Changed reports whether the file that c was read from holds another text now. One that cannot be read has not changed:
-// its relay goes on with what it knows.
-func (c Config) Changed() bool {
-	data, err := os.ReadFile(c.File)
-	sum := sha256.Sum256(data)
-	return err == nil && c.SHA256 != "" && hex.EncodeToString(sum[:]) != c.SHA256
 }
 
 // StateOf returns the state folder of relay.yaml at path, whatever else is wrong with the file: the kill switch must not need a

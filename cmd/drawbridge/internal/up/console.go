@@ -11,7 +11,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"drawbridge/relay/runner/approval"
 	"drawbridge/relay/runner/control"
 	"drawbridge/relay/runner/settings"
 )
@@ -183,7 +182,7 @@ func (c *console) ends(ctx context.Context) {
 	c.u.say("the input of this terminal has ended; press Ctrl-C to end drawbridge up")
 	for _, q := range c.open {
 		if q.desk == desk(c.u.own) {
-			_ = q.desk.decide(ctx, q.question, approval.Word{})
+			_ = q.desk.decide(ctx, q.question, false)
 			continue
 		}
 		c.u.say("answer question %d with: %s", q.number, q.desk.by(q.question))
@@ -259,7 +258,7 @@ func (c *console) answer(ctx context.Context, text string, prompted int) {
 		}
 		return
 	}
-	if err := asked.desk.decide(ctx, asked.question, approval.Word{Approve: word == "y"}); err != nil {
+	if err := asked.desk.decide(ctx, asked.question, word == "y"); err != nil {
 		c.u.say("question %d: %v", asked.number, err)
 		return
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"drawbridge/bridge"
-	"drawbridge/relay/runner/approval"
 )
 
 // fakeDesk has the open questions of a test.
@@ -35,7 +34,7 @@ func (d *fakeDesk) open(context.Context) ([]question, error) {
 	return slices.Clone(d.all), nil
 }
 
-func (d *fakeDesk) decide(_ context.Context, q question, w approval.Word) error {
+func (d *fakeDesk) decide(_ context.Context, q question, yes bool) error {
 	if d.gate != nil {
 		<-d.gate
 	}
@@ -44,7 +43,7 @@ func (d *fakeDesk) decide(_ context.Context, q question, w approval.Word) error 
 	if d.away {
 		return errors.New("away")
 	}
-	d.decided = append(d.decided, fmt.Sprint(q.id, " ", map[bool]string{true: "always", false: fmt.Sprint(w.Approve)}[w.Always]))
+	d.decided = append(d.decided, fmt.Sprint(q.id, " ", yes))
 	d.all = slices.DeleteFunc(d.all, func(o question) bool { return o.id == q.id })
 	return nil
 }

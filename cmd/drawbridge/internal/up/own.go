@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-
-	"drawbridge/relay/runner/approval"
 )
 
 // ownDesk has the questions that up itself asks. It is safe for concurrent use.
@@ -43,14 +41,14 @@ func (d *ownDesk) open(context.Context) (all []question, err error) {
 	return all, nil
 }
 
-func (d *ownDesk) decide(_ context.Context, q question, w approval.Word) error {
+func (d *ownDesk) decide(_ context.Context, q question, yes bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	at := slices.IndexFunc(d.asked, func(o ownQuestion) bool { return o.key == q.key })
 	if at < 0 {
 		return errors.New("it is not open any more")
 	}
-	if err := d.asked[at].answer(w.Approve); err != nil {
+	if err := d.asked[at].answer(yes); err != nil {
 		return err
 	}
 	d.asked = slices.Delete(d.asked, at, at+1)

@@ -31,8 +31,8 @@ type question struct {
 // desk is where questions are answered. Its errors count as "nobody can tell now": the program behind it may be about to start.
 type desk interface {
 	open(ctx context.Context) ([]question, error)
-	// decide takes an answer. Always counts where the question has a rule.
-	decide(ctx context.Context, q question, w approval.Word) error
+	// decide takes an answer.
+	decide(ctx context.Context, q question, yes bool) error
 	// by is the command that answers a question.
 	by(q question) string
 }
@@ -57,8 +57,8 @@ func (d machineDesk) open(ctx context.Context) (all []question, err error) {
 	return all, err
 }
 
-func (d machineDesk) decide(ctx context.Context, q question, w approval.Word) error {
-	return d.relay.Decide(ctx, q.id, w)
+func (d machineDesk) decide(ctx context.Context, q question, yes bool) error {
+	return d.relay.Decide(ctx, q.id, yes)
 }
 
 func (d machineDesk) by(q question) string {
@@ -95,8 +95,8 @@ func (d bridgeDesk) open(ctx context.Context) (all []question, err error) {
 // atBridge says why a question at the bridge has no rule.
 var atBridge = &approval.Rule{None: "the question is the bridge's; write a rule into allowlist.yaml or relay.yaml yourself"}
 
-func (d bridgeDesk) decide(ctx context.Context, q question, w approval.Word) error {
-	if w.Approve {
+func (d bridgeDesk) decide(ctx context.Context, q question, yes bool) error {
+	if yes {
 		_, err := d.client.Approve(ctx, q.id, q.hash)
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"drawbridge/cmd/drawbridge/internal/local"
-	"drawbridge/relay/runner/approval"
 	"drawbridge/relay/runner/settings"
 )
 
@@ -50,7 +49,7 @@ func (c *console) dropRules(open []question) {
 	})
 }
 
-// wrote lets the call pass for which a rule was written, and the like from now on. A call that cannot pass now stays open.
+// wrote lets the call pass for which a rule was written. The relay reads the rule itself. A call that cannot pass now stays open.
 func (c *console) wrote(ctx context.Context, key string) {
 	at := slices.IndexFunc(c.open, func(q *numbered) bool { return q.key == key })
 	if at < 0 {
@@ -58,7 +57,7 @@ func (c *console) wrote(ctx context.Context, key string) {
 	}
 	q := c.open[at]
 	c.u.say("relay.yaml allows it now: %s", q.rule.Command)
-	if err := q.desk.decide(ctx, q.question, approval.Word{Approve: true, Always: true}); err != nil {
+	if err := q.desk.decide(ctx, q.question, true); err != nil {
 		c.u.say("question %d: %v", q.number, err)
 		return
 	}

@@ -74,7 +74,7 @@ func TestAlways(t *testing.T) {
 	step("A", 1, "Question 6")
 	step("y", 6, "relay.yaml allows it now: go test …")
 	step("", 0)
-	if len(written) != 2 || written[0] != "claude go test …" || !slices.Equal(machine.decided, []string{"one always"}) || len(c.open) != 2 {
+	if len(written) != 2 || written[0] != "claude go test …" || !slices.Equal(machine.decided, []string{"one true"}) || len(c.open) != 2 {
 		t.Errorf("after a yes: %q %q, %d open", written, machine.decided, len(c.open))
 	}
 	put("four", rule)

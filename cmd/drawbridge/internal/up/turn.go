@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -48,7 +47,8 @@ func (u *upping) beside(ctx context.Context) error {
 	return u.turn(ctx)
 }
 
-// awaitRelay waits until the relay has read relay.yaml as it is now. It does so while no agent has a turn.
+// awaitRelay waits until the relay is connected and follows relay.yaml as it is now. A change that needs a new start of the relay waits until no agent
+// has a turn.
 func (u *upping) awaitRelay(ctx context.Context) error {
 	waiting, late := context.WithCancelCause(ctx)
 	defer late(nil)
@@ -66,7 +66,7 @@ func (u *upping) awaitRelay(ctx context.Context) error {
 			idle.Reset(time.Minute)
 			if name := busy.Agents[0].Name; name != told {
 				told = name
-				u.say("waiting for the turn of agent %s to end; then the relay reads the new relay.yaml", name)
+				u.say("waiting for the turn of agent %s to end; then the relay starts again with the new relay.yaml", name)
 			}
 		}
 		if !local.Runs(u.Dir) {
@@ -79,15 +79,14 @@ func (u *upping) awaitRelay(ctx context.Context) error {
 // errGone means that the up which runs bridge and relay has ended.
 var errGone = errors.New("the `drawbridge up` that ran the bridge has ended; what was begun goes on when it runs again")
 
-// relayFollows reports whether the relay is connected and has read relay.yaml as it is now.
+// relayFollows reports whether the relay is connected and follows relay.yaml as it is now.
 func (u *upping) relayFollows(ctx context.Context) bool {
 	s, err := control.NewClient(u.relay.State).Status(ctx)
 	if err != nil {
 		return false
 	}
-	stat, err := os.Stat(u.relay.File)
-	r, away := u.client.Relay(ctx, u.relayID)
-	return err == nil && away == nil && r.Connected != nil && s.Started.After(stat.ModTime())
+	r, err := u.client.Relay(ctx, u.relayID)
+	return err == nil && r.Connected != nil && !s.Outdated
 }
 
 // every asks until the answer is yes, or returns the cause of ctx.

@@ -332,19 +332,18 @@ func (u *upping) join(ctx context.Context) error {
 	return nil
 }
 
-// watch restarts the relay when relay.yaml holds another text, is right, and no agent has a turn.
+// watch restarts the relay when relay.yaml has a change that needs it, is right, and no agent has a turn.
 func (u *upping) watch(ctx context.Context, relay *local.Keeper) error {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
-	current, complained, due := u.relay, "", false
+	current, complained := settings.Follow(u.relay, u.Getenv, nil), ""
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		// A change that was taken back before the relay read it makes a start due, too: a rule of the console's may count already.
-		if due = due || current.Changed(); !due {
+		if !current.Outdated() {
 			continue
 		}
 		next, err := settings.Load(u.file("relay.yaml"), u.Getenv)
@@ -358,7 +357,7 @@ func (u *upping) watch(ctx context.Context, relay *local.Keeper) error {
 		if busy, err := u.client.Agents(ctx, api.ListOptions{State: string(bridge.AgentBusy), Limit: 1}); err != nil || len(busy.Agents) > 0 {
 			continue // the next look comes soon
 		}
-		current, due = next, false
+		current = settings.Follow(next, u.Getenv, nil)
 		u.say("relay.yaml was changed; the relay starts again with it")
 		relay.Restart()
 	}
