@@ -41,7 +41,7 @@ type Agent struct {
 	// Join and JoinDeadline say how results of several subagents come back; empty is one by one.
 	Join         string `json:"join,omitempty"`
 	JoinDeadline string `json:"join_deadline,omitempty"`
-	// Tokens and CostUSD are what the API last reported; Unmetered is true while it does not tell.
+	// Tokens and CostUSD are what was last reported; Unmetered is true while nobody tells.
 	Tokens    int64     `json:"tokens,omitempty"`
 	CostUSD   float64   `json:"cost_usd,omitempty"`
 	Unmetered bool      `json:"unmetered,omitempty"`
@@ -97,6 +97,8 @@ type Turn struct {
 	Joining int `json:"joining,omitempty"`
 	// Stopped is true when a person stopped the turn. Its State says whether it has ended.
 	Stopped bool `json:"stopped,omitempty"`
+	// Spent is what the turn took, absent when nobody told it.
+	Spent *Spent `json:"spent,omitempty"`
 	// Clipped is true in a list when a text is longer than is shown there.
 	Clipped   bool      `json:"clipped,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
@@ -107,7 +109,7 @@ type Turn struct {
 func viewTurn(t bridge.Turn) Turn {
 	return Turn{
 		ID: string(t.ID), Agent: string(t.Agent), Seq: t.Seq, Cause: string(t.Cause), Text: t.Text, Sent: t.Sent, Depth: t.Depth,
-		State: string(t.State), Run: t.Run, Reply: t.Reply, Status: string(t.Status), Trouble: t.Trouble, Attempts: t.Attempts, Retry: t.Retry, Joining: t.Joining, Stopped: t.Stopped,
+		State: string(t.State), Run: t.Run, Reply: t.Reply, Status: string(t.Status), Trouble: t.Trouble, Attempts: t.Attempts, Retry: t.Retry, Joining: t.Joining, Stopped: t.Stopped, Spent: viewSpent(t.Spent),
 		CreatedAt: t.CreatedAt, SentAt: t.SentAt, EndedAt: t.EndedAt,
 	}
 }

@@ -183,6 +183,8 @@ type Observation struct {
 	// Seen is what the Runtime itself saw of the run's work, line by line, apart from what the agent says. It holds names that the
 	// agent chose, so that it needs a prefix where it is shown in a turn.
 	Seen string
+	// Spent is what the run took, nil where its Runtime does not tell it here.
+	Spent *Spent
 	// Doing says what the agent does while its run goes on, since DoingSince, where its Runtime tells; "" otherwise.
 	Doing      Doing
 	DoingSince time.Time
@@ -308,6 +310,35 @@ type Usage struct {
 
 // Tokens counts what one run consumed, by kind. Input leaves out what came from caches or went into them.
 type Tokens struct{ Input, Output, CacheWrite, CacheRead int64 }
+
+// All is the sum of every kind.
+func (t Tokens) All() int64 { return t.Input + t.Output + t.CacheWrite + t.CacheRead }
+
+// Spent is what a turn took, as its agent or its API says it.
+type Spent struct {
+	// Tokens is nil when nobody told it.
+	Tokens *Tokens
+	// CostMicros is in millionths of a US dollar, nil when nobody told it.
+	CostMicros *int64
+	// Model is the last model that the agent used, "" when nobody told it.
+	Model string
+}
+
+// Plus adds what a later run of the same turn took.
+func (s *Spent) Plus(later *Spent) *Spent {
+	if s == nil || later == nil {
+		return cmp.Or(s, later)
+	}
+	sum := Spent{Tokens: cmp.Or(later.Tokens, s.Tokens), CostMicros: cmp.Or(later.CostMicros, s.CostMicros), Model: cmp.Or(later.Model, s.Model)}
+	if a, b := s.Tokens, later.Tokens; a != nil && b != nil {
+		sum.Tokens = &Tokens{a.Input + b.Input, a.Output + b.Output, a.CacheWrite + b.CacheWrite, a.CacheRead + b.CacheRead}
+	}
+	if a, b := s.CostMicros, later.CostMicros; a != nil && b != nil {
+		micros := *a + *b
+		sum.CostMicros = &micros
+	}
+	return &sum
+}
 
 // Inspector is a Runtime that can say more of an agent than the state of a run. It is optional.
 type Inspector interface {

@@ -27,7 +27,7 @@ type Budget struct {
 type TreeUsage struct {
 	Launches, Open, Turns int
 	Tokens, CostMicros    int64
-	// Unmetered counts agents of which the API does not tell what they used.
+	// Unmetered counts agents of which nobody tells what they used.
 	Unmetered int
 }
 
@@ -129,7 +129,7 @@ func (p *Policy) spent(agents []string, u TreeUsage) string {
 		return fmt.Sprintf("the tree has cost %.2f US dollars and its budget is %d; raise %s to go on",
 			float64(u.CostMicros)/micros, b.CostUSD, cost)
 	case u.Unmetered > 0:
-		return fmt.Sprintf("the API does not tell what %s of the tree used, so its budget of tokens or cost cannot be kept; use the v1 API with usage, or remove %s",
+		return fmt.Sprintf("nobody tells what %s of the tree used, so that its budget of tokens or cost cannot be kept; use agents that report their use, or remove %s",
 			count(u.Unmetered, "agent"), strings.Join(slices.DeleteFunc([]string{tokens, cost}, func(name string) bool { return name == "" }), " and "))
 	}
 	return ""

@@ -25,18 +25,18 @@ func uniqueName(a bridge.Agent) string {
 	return a.Name + "\x1f" + string(a.Root)
 }
 
-const turnColumns = "id, agent, seq, cause, body, said, sent, depth, streak, state, run, reply, status, trouble, attempts, retry, joining, stopped, got, doubt_since, created_at, sent_at, ended_at"
+const turnColumns = "id, agent, seq, cause, body, said, sent, depth, streak, state, run, reply, status, trouble, attempts, retry, joining, stopped, got, spent, doubt_since, created_at, sent_at, ended_at"
 
 // turnRest are the columns of a turn but those with long texts, which seldom change.
 var turnRest = without(turnColumns, "body", "sent")
 
 func turnArgs(r bridge.Turn) []any {
-	return []any{r.ID, r.Agent, r.Seq, r.Cause, saidJSON(r.Said), r.Depth, r.Streak, r.State, r.Run, r.Reply, r.Status, r.Trouble, r.Attempts, r.Retry, r.Joining, asInt(r.Stopped), asInt(r.Got),
+	return []any{r.ID, r.Agent, r.Seq, r.Cause, saidJSON(r.Said), r.Depth, r.Streak, r.State, r.Run, r.Reply, r.Status, r.Trouble, r.Attempts, r.Retry, r.Joining, asInt(r.Stopped), asInt(r.Got), spentJSON(r.Spent),
 		micros(r.DoubtSince), micros(r.CreatedAt), micros(r.SentAt), micros(r.EndedAt)}
 }
 
 func scanTurn(row scanner) (r bridge.Turn, err error) {
-	err = row.Scan(&r.ID, &r.Agent, &r.Seq, &r.Cause, &r.Text, jsonText{&r.Said}, &r.Sent, &r.Depth, &r.Streak, &r.State, &r.Run, &r.Reply, &r.Status, &r.Trouble, &r.Attempts, &r.Retry, &r.Joining, &r.Stopped, &r.Got,
+	err = row.Scan(&r.ID, &r.Agent, &r.Seq, &r.Cause, &r.Text, jsonText{&r.Said}, &r.Sent, &r.Depth, &r.Streak, &r.State, &r.Run, &r.Reply, &r.Status, &r.Trouble, &r.Attempts, &r.Retry, &r.Joining, &r.Stopped, &r.Got, jsonText{&r.Spent},
 		microTime{&r.DoubtSince}, microTime{&r.CreatedAt}, microTime{&r.SentAt}, microTime{&r.EndedAt})
 	return r, err
 }

@@ -17,3 +17,15 @@ func saidJSON(said []bridge.Said) string {
 	}
 	return string(b)
 }
+
+// spentJSON is "" where nobody told what a turn took.
+func spentJSON(s *bridge.Spent) string {
+	if s == nil {
+		return ""
+	}
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // numbers and strings alone: it cannot fail
+	}
+	return string(b)
+}

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
+	"drawbridge/policy"
 	"drawbridge/proof/runtimes"
 )
 
@@ -485,5 +487,63 @@ func TestLimitThenUnsaid(t *testing.T) {
 		if len(got) != 4 || got[0] != got[1] || got[0] != got[2] || strings.Contains(got[0], "tea") || !strings.Contains(got[3], "tea") {
 			t.Errorf("it heard %q", got)
 		}
+	})
+}
+
+// TestSpentByHostedTurns: what turns on a machine took, as their agents say it, is summed up for the agent and its tree, and counts against the budget.
+// A run that never reached the agent took nothing. A run of which nobody tells anything uses up a budget.
+func TestSpentByHostedTurns(t *testing.T) {
+	t.Parallel()
+	cost := int64(1_500_000)
+	took := &bridge.Spent{Tokens: &bridge.Tokens{Input: 1, Output: 2, CacheWrite: 3, CacheRead: 94}, CostMicros: &cost, Model: "m"}
+	done := bridge.Observation{State: bridge.RunFinished, Cause: bridge.CauseAnswered, Spent: took}
+	untold := bridge.Observation{State: bridge.RunFinished, Cause: bridge.CauseAnswered}
+	unsaid := bridge.Observation{State: bridge.RunCancelled, Cause: bridge.CauseUnsaid, Detail: "stopped"}
+	hostedWorld(t, map[string][]bridge.Observation{boss: {done, done, unsaid, untold}}, func(t *testing.T, w *world) {
+		w.pour(policy.Budget{Tokens: 300, CostUSD: 10})
+		a := w.launchLocal("go")
+		w.resting()
+		for n, want := range []struct {
+			tokens, micros int64
+			unmetered      bool
+		}{{100, 1_500_000, false}, {200, 3_000_000, false}, {200, 3_000_000, false}, {200, 3_000_000, true}} {
+			if n > 0 {
+				w.say(fmt.Sprint("and on ", n))
+				w.resting()
+			}
+			err := w.engine.View(t.Context(), func(tx *bridge.Scene) error {
+				now, err := tx.Agent(a.ID)
+				if err != nil {
+					return err
+				}
+				tree, err := tx.Tree(a.ID)
+				if now.Tokens != want.tokens || now.CostMicros != want.micros || now.Unmetered != want.unmetered || tree.Tokens != want.tokens || tree.CostMicros != want.micros {
+					t.Errorf("after run %d: %d tokens, cost %d, unmetered %t; the tree %d and %d", n+1, now.Tokens, now.CostMicros, now.Unmetered, tree.Tokens, tree.CostMicros)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		var all []bridge.Turn
+		err := w.engine.View(t.Context(), func(tx *bridge.Scene) (err error) {
+			all, err = tx.Turns(bridge.TurnFilter{Agent: a.ID})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := all[len(all)-1].Spent; s == nil || *s.Tokens != *took.Tokens || *s.CostMicros != cost || s.Model != "m" {
+			t.Errorf("the first turn took %+v", s)
+		}
+		ended := w.ended(bridge.EventCompleted, 4)[0].Fields
+		if ended["input_tokens"] != "1" || ended["cache_read_tokens"] != "94" || ended["cost_micros"] != "1500000" || ended["model"] != "m" {
+			t.Errorf("the event of its end says %v", ended)
+		}
+		w.say("and on, without a measure")
+		w.until("gated", w.is(func(a bridge.Agent) bool {
+			return a.State == bridge.AgentGated && strings.Contains(a.Trouble, "nobody tells what 1 agent of the tree used")
+		}))
 	})
 }

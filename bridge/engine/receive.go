@@ -42,11 +42,7 @@ func (e *Engine) accept(ctx context.Context, j job, out output) error {
 		if err != nil {
 			return err
 		}
-		var used *bridge.Usage
-		if out.evidence != nil {
-			used = out.evidence.Usage
-		}
-		if err := takeUsage(c, &j.agent, j.names, used); err != nil {
+		if err := takeUsage(c, &j.agent, j.names, out); err != nil {
 			return err
 		}
 		if err := e.usageLater(c, j.agent, j.names, j.turn); err != nil {
@@ -95,27 +91,45 @@ func (c *change) complete(j *job, out output) (bridge.Completion, error) {
 	if _, err := c.InsertCompletion(cpl); err != nil {
 		return bridge.Completion{}, err
 	}
-	j.turn.Status = out.obs.State
+	j.turn.Status, j.turn.Spent = out.obs.State, j.turn.Spent.Plus(out.spent())
 	after, err := c.causes(j)
 	if err != nil {
 		return bridge.Completion{}, err
 	}
 	fields := map[string]string{"status": string(out.obs.State), "source": string(source), "external": j.agent.External, "branch": words.SafeWord(out.obs.Branch), "pr": words.SafeWord(out.obs.PR),
 		"duration_ms": fmt.Sprint(c.now.Sub(j.turn.SentAt).Milliseconds()), "attempts": fmt.Sprint(j.turn.Attempts), "after": after}
-	maps.Copy(fields, spent(out.evidence))
+	maps.Copy(fields, spentFields(out.spent()))
 	return cpl, c.event(bridge.EventCompleted, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.agent.Command, Text: fmt.Sprintf("%s ended %s (%s)", j.agent.Name, out.obs.State, source), Fields: fields})
 }
 
 // runName is what the ledger calls a turn's run: v0 runs have no id of their own.
 func runName(t bridge.Turn) string { return or(t.Run, string(t.ID)) }
 
-// spent names the tokens of a run for the event of its end; nothing when the API tells none.
-func spent(ev *bridge.Evidence) map[string]string {
-	if ev == nil || ev.Spent == nil {
-		return nil
+// spent is what a run took, nil when nobody tells it.
+func (o output) spent() *bridge.Spent {
+	if o.obs.Spent == nil && o.evidence != nil && o.evidence.Spent != nil {
+		return &bridge.Spent{Tokens: o.evidence.Spent}
 	}
-	n := func(tokens int64) string { return strconv.FormatInt(tokens, 10) }
-	return map[string]string{"input_tokens": n(ev.Spent.Input), "output_tokens": n(ev.Spent.Output), "cache_write_tokens": n(ev.Spent.CacheWrite), "cache_read_tokens": n(ev.Spent.CacheRead)}
+	return o.obs.Spent
+}
+
+// spentFields names what a run took for the event of its end; nothing when nobody tells it.
+func spentFields(s *bridge.Spent) map[string]string {
+	fields := map[string]string{}
+	n := func(n int64) string { return strconv.FormatInt(n, 10) }
+	if s == nil {
+		return fields
+	}
+	if t := s.Tokens; t != nil {
+		fields["input_tokens"], fields["output_tokens"], fields["cache_write_tokens"], fields["cache_read_tokens"] = n(t.Input), n(t.Output), n(t.CacheWrite), n(t.CacheRead)
+	}
+	if s.CostMicros != nil {
+		fields["cost_micros"] = n(*s.CostMicros)
+	}
+	if s.Model != "" {
+		fields["model"] = s.Model
+	}
+	return fields
 }
 
 // maxCauses bounds how many turns an event names as what a turn came of.

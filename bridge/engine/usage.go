@@ -7,11 +7,31 @@ import (
 	"drawbridge/bridge"
 )
 
-// takeUsage takes over what the API says that an agent has used, nil when it does not
-// tell. names are the agent's and its ancestors'. Where a budget needs a number
+// takeUsage takes over what an agent has used since its launch when a run of it has ended: what its API says of the agent, or else what it had used and
+// what is known of the run. A run that never reached the agent used nothing.
+func takeUsage(c *change, a *bridge.Agent, names []string, out output) error {
+	var told *bridge.Usage
+	if out.evidence != nil {
+		told = out.evidence.Usage
+	}
+	spent := out.spent()
+	switch {
+	case out.obs.Unsaid():
+		return nil
+	case told == nil && spent != nil && spent.Tokens != nil:
+		told = &bridge.Usage{Tokens: a.Tokens + spent.Tokens.All(), CostMicros: a.CostMicros, CostKnown: spent.CostMicros != nil}
+		if told.CostKnown {
+			told.CostMicros += *spent.CostMicros
+		}
+	}
+	return setUsage(c, a, names, told)
+}
+
+// setUsage takes over what an agent has used, nil when nobody tells it.
+// names are the agent's and its ancestors'. Where a budget needs a number
 // that nobody tells, the agent counts as unmetered, and the tree may do no more
 // (fail closed).
-func takeUsage(c *change, a *bridge.Agent, names []string, told *bridge.Usage) error {
+func setUsage(c *change, a *bridge.Agent, names []string, told *bridge.Usage) error {
 	if told != nil && !told.CostKnown && c.policy().Budget(names).CostUSD > 0 {
 		told = nil
 	}
@@ -92,7 +112,7 @@ func retakeUsage(c *change, id bridge.AgentID, told *bridge.Usage) error {
 	if err != nil || (!told.CostKnown && c.policy().Budget(names).CostUSD > 0) {
 		return err
 	}
-	return takeUsage(c, &a, names, told)
+	return setUsage(c, &a, names, told)
 }
 
 // usageWaits are the waits before each further look at what an agent used, after the

@@ -295,6 +295,9 @@ func (c turnsCmd) Run(ctx context.Context, a app) error {
 			if t.Trouble != "" {
 				r.notes = []string{short(t.Trouble, maxNote)}
 			}
+			if spent := t.Spent.String(); c.Wide && spent != "" {
+				r.notes = append(r.notes, short("took "+spent, maxNote))
+			}
 			l.rows = append(l.rows, r)
 		}
 		if err := l.print(a.stdout); err != nil {

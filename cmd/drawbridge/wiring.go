@@ -494,7 +494,7 @@ func (w *parts) onEvent(e bridge.Event) {
 		line = line.Str("command", string(e.Command))
 	}
 	// Ids, decisions and durations only: prompts, replies and output stay in the store.
-	for _, key := range []string{"cause", "verb", "line", "code", "canonical", "relay", "status", "source", "exit_code", "duration_ms", "attempts", "input_tokens", "output_tokens", "runtime", "api", "external", "verdict", "calls"} {
+	for _, key := range []string{"cause", "verb", "line", "code", "canonical", "relay", "status", "source", "exit_code", "duration_ms", "attempts", "input_tokens", "output_tokens", "cost_micros", "runtime", "api", "external", "verdict", "calls"} {
 		if v := e.Fields[key]; v != "" {
 			line = line.Str(key, v)
 		}

@@ -104,7 +104,7 @@ func (a *agent) opened(s *session) object {
 	for _, m := range modes {
 		all = append(all, object{"id": m, "name": m})
 	}
-	return object{"sessionId": s.id, "modes": object{"currentModeId": s.mode, "availableModes": all}}
+	return object{"sessionId": s.id, "modes": object{"currentModeId": s.mode, "availableModes": all}, "models": object{"currentModelId": "scripted"}}
 }
 
 // goOn opens a session of an earlier process. session/load replays it first.

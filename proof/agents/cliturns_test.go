@@ -134,8 +134,8 @@ func (b *onceBench) turn(words string) (acp.Answer, error) {
 // want runs a turn that has to be answered with these words.
 func (b *onceBench) want(words, answer string) {
 	b.Helper()
-	if a, err := b.turn(words); err != nil || a.Text() != answer || a.Usage == nil {
-		b.Errorf("%.60q: %q, usage %v, %v; want %q", words, a.Text(), a.Usage, err, answer)
+	if a, err := b.turn(words); err != nil || a.Text() != answer || a.Spent == nil || a.Spent.Tokens == nil {
+		b.Errorf("%.60q: %q, spent %v, %v; want %q", words, a.Text(), a.Spent, err, answer)
 	}
 }
 

@@ -174,9 +174,14 @@ func testCountOpenSubagents(t *testing.T, open Open) {
 func fullTurn(a bridge.AgentID) bridge.Turn {
 	return bridge.Turn{
 		ID: "trn_full", Agent: a, Seq: 1, Cause: bridge.CauseReminder, Text: "text", Said: []bridge.Said{{Turn: "trn_first", Item: "0123456789abcdef", Source: bridge.OriginOperator, Author: "me"}}, Sent: "sent\n\ttab", Depth: 3, Streak: 4, State: bridge.TurnFailed, Run: "run-1",
-		Reply: "reply ✓", Status: bridge.RunError, Trouble: "trouble", Attempts: 5, Retry: 2, Joining: -1, Stopped: true, Got: true, DoubtSince: at(1 * time.Second), CreatedAt: at(2 * time.Second),
+		Reply: "reply ✓", Status: bridge.RunError, Trouble: "trouble", Attempts: 5, Retry: 2, Joining: -1, Stopped: true, Got: true, Spent: fullSpent(), DoubtSince: at(1 * time.Second), CreatedAt: at(2 * time.Second),
 		SentAt: at(3 * time.Second), EndedAt: at(4 * time.Second),
 	}
+}
+
+func fullSpent() *bridge.Spent {
+	cost := int64(7)
+	return &bridge.Spent{Tokens: &bridge.Tokens{Input: 1, Output: 2, CacheWrite: 3, CacheRead: 4}, CostMicros: &cost, Model: "m"}
 }
 
 func testTurns(t *testing.T, open Open) {

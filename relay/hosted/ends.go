@@ -198,7 +198,7 @@ var states = map[wire.TurnCause]bridge.RunState{
 
 // observed is a turn's end in the words of every Runtime.
 func (r *Runtime) observed(end wire.TurnEnded) bridge.Observation {
-	o := bridge.Observation{State: bridge.RunError, Reply: end.Text, Cause: bridge.EndCause(end.Cause), Seen: seenLines(end.Evidence), Detail: end.Error}
+	o := bridge.Observation{State: bridge.RunError, Reply: end.Text, Cause: bridge.EndCause(end.Cause), Seen: seenLines(end.Evidence), Detail: end.Error, Spent: spent(end.Spent)}
 	if state, known := states[end.Cause]; known {
 		o.State = state
 	}
@@ -212,6 +212,18 @@ func (r *Runtime) observed(end wire.TurnEnded) bridge.Observation {
 		o.NotBefore = r.o.Now().Add(wait)
 	}
 	return o
+}
+
+// spent is what a turn took, in the words of every Runtime.
+func spent(s *wire.Spent) *bridge.Spent {
+	if s == nil {
+		return nil
+	}
+	out := &bridge.Spent{CostMicros: s.CostMicros, Model: s.Model}
+	if t := s.Tokens; t != nil {
+		out.Tokens = &bridge.Tokens{Input: t.Input, Output: t.Output, CacheWrite: t.CacheWrite, CacheRead: t.CacheRead}
+	}
+	return out
 }
 
 // Cancel implements bridge.Observer.

@@ -292,7 +292,7 @@ func TestCauses(t *testing.T) {
 			t.Parallel()
 			m := newMachine()
 			m.end = func(wire.Turn) wire.TurnEnded {
-				end := wire.TurnEnded{Cause: cause, Text: "words", Error: "why", Evidence: "clean"}
+				end := wire.TurnEnded{Cause: cause, Text: "words", Error: "why", Evidence: "clean", Spent: &wire.Spent{Tokens: &wire.Tokens{Input: 1, Output: 2, CacheRead: 3, CacheWrite: 4}, Model: "m"}}
 				if cause == wire.TurnLimited {
 					end.Until = until.UnixMilli()
 				}
@@ -308,6 +308,9 @@ func TestCauses(t *testing.T) {
 				o, err := s.Observe(t.Context(), bridge.RunRef{Agent: started.Agent, Run: started.Run})
 				if err != nil || o.State != want || string(o.Cause) != string(cause) || o.Reply != "words" || o.Detail != "why" || o.Seen != "clean" {
 					t.Errorf("%+v %v", o, err)
+				}
+				if s := o.Spent; s == nil || *s.Tokens != (bridge.Tokens{Input: 1, Output: 2, CacheRead: 3, CacheWrite: 4}) || s.Model != "m" || s.CostMicros != nil {
+					t.Errorf("spent %+v", s)
 				}
 				if limited := cause == wire.TurnLimited; limited && o.NotBefore.Sub(until).Abs() > time.Second || !limited && !o.NotBefore.IsZero() {
 					t.Errorf("not before %s, want %s", o.NotBefore, until)

@@ -87,6 +87,8 @@ type Session struct {
 	turn    *turn
 	replay  *replay
 	late    text
+	// spending is what the agent says of the session's cost and model.
+	spending spending
 	// marks is Start.Mark, and tell Start.Tell.
 	marks string
 	tell  func(agents.Step)
@@ -110,9 +112,11 @@ type opened struct {
 		} `json:"availableModes"`
 	} `json:"modes"`
 	ConfigOptions []configOption `json:"configOptions"` // decides the mode: another form ends the session
+	// Models only informs.
+	Models json.RawMessage `json:"models"`
 }
 
-// configOption is a setting of a session. Only the one for the mode is used.
+// configOption is a setting of a session. Only those for the mode and the model are used.
 type configOption struct {
 	ID           string          `json:"id"`
 	Category     string          `json:"category"`
@@ -184,6 +188,9 @@ func (c *Conn) NewSession(ctx context.Context, o Start) (*Session, error) {
 		return nil, c.broke("the agent opened a session without an id")
 	}
 	s := c.session(said.SessionID, o.Tell)
+	s.mu.Lock()
+	s.spending.known = true
+	s.mu.Unlock()
 	return s, s.adopt(ctx, said)
 }
 
@@ -205,6 +212,7 @@ func (s *Session) adopt(ctx context.Context, o opened) error {
 	current, all, byModes := o.mode()
 	s.mu.Lock()
 	s.mode, s.modes, s.byModes, s.began = current, all, byModes, current
+	s.spending.opens(o)
 	s.mu.Unlock()
 	without := current == "" && len(all) == 0 && s.conn.o.ModeIfAny
 	if wanted := s.conn.o.Mode; wanted != "" && wanted != current && !without {
@@ -417,6 +425,7 @@ func (s *Session) update(kind string, params json.RawMessage) *agents.Error {
 	if s.turn != nil && (kind == toolCall || kind == toolUpdate) {
 		s.noteTool(kind, params)
 	}
+	s.spending.hears(kind, params)
 	switch {
 	case kind == modeUpdate:
 		var n struct {

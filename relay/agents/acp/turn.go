@@ -10,16 +10,16 @@ import (
 
 	sdk "github.com/coder/acp-go-sdk"
 
-	"drawbridge/internal/loosejson"
 	"drawbridge/relay/agents"
+	"drawbridge/relay/wire"
 )
 
 // Answer is what a turn brought. It holds what was said until then when the turn ended with an error.
 type Answer struct {
 	// Messages are the agent's own messages, the oldest first.
 	Messages []string
-	// Usage is nil where the agent does not say it.
-	Usage *Usage
+	// Spent is what the turn took, nil where the agent does not say it.
+	Spent *wire.Spent
 	// Updates counts what the agent reported.
 	Updates int
 	// Noise is what was left out of its output since the process began.
@@ -28,11 +28,6 @@ type Answer struct {
 
 // Text is every message, each from the beginning of a line.
 func (a Answer) Text() string { return join(a.Messages) }
-
-// Usage counts tokens.
-type Usage struct {
-	Input, Output, Cached int
-}
 
 // turn is the turn that runs.
 type turn struct {
@@ -58,20 +53,7 @@ func (t *turn) stir() {
 type prompted struct {
 	StopReason string          `json:"stopReason"`
 	Usage      json.RawMessage `json:"usage"`
-}
-
-// usage reads what a turn took, nil where the agent does not say it in numbers. It only informs.
-func (p prompted) usage() *Usage {
-	u, _ := loosejson.Object(p.Usage)
-	in, out, cached := loosejson.Number(u["inputTokens"]), loosejson.Number(u["outputTokens"]), loosejson.Number(u["cachedReadTokens"])
-	if in == nil || out == nil {
-		return nil
-	}
-	said := &Usage{Input: int(*in), Output: int(*out)}
-	if cached != nil {
-		said.Cached = int(*cached)
-	}
-	return said
+	Meta       json.RawMessage `json:"_meta"`
 }
 
 // Prompt runs one turn. When ctx is done it cancels the turn, and an answer that came all the same still counts; the error then is the cause
@@ -86,7 +68,9 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 		s.turn = t
 		s.count++
 		s.late.cut()
+		s.spending.counted = nil
 	}
+	before := s.spending
 	s.mu.Unlock()
 	if busy {
 		return Answer{}, &agents.Error{Cause: agents.Crashed, Reason: "the relay began a turn while another one ran in the same session"}
@@ -101,15 +85,14 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 		_ = s.late.add(t.text.openLine()) // what is too long is left out
 	}
 	t.steps.end()
-	a, old := Answer{Messages: t.text.all(), Updates: t.updates, Noise: s.conn.Noise()}, t.old
+	a, old := Answer{Messages: t.text.all(), Updates: t.updates, Noise: s.conn.Noise(), Spent: s.spending.took(before, said)}, t.old
 	s.mu.Unlock()
 	switch {
 	case err != nil:
 		return a, err
 	case old: // an old answer must not run its commands again
-		return Answer{Updates: a.Updates, Noise: a.Noise}, &agents.Error{Cause: agents.Crashed, Reason: "the agent sent its history in the middle of the turn, so that its answer cannot be told from older ones"}
+		return Answer{Updates: a.Updates, Noise: a.Noise, Spent: a.Spent}, &agents.Error{Cause: agents.Crashed, Reason: "the agent sent its history in the middle of the turn, so that its answer cannot be told from older ones"}
 	}
-	a.Usage = said.usage()
 	return a, s.judge(ctx, said.StopReason)
 }
 

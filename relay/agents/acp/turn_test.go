@@ -14,6 +14,7 @@ import (
 
 	"drawbridge/relay/agents"
 	"drawbridge/relay/agents/acp"
+	"drawbridge/relay/wire"
 )
 
 const endTurn = `{"stopReason":"end_turn","usage":{"inputTokens":5,"outputTokens":7,"totalTokens":12,"cachedReadTokens":3}}`
@@ -77,8 +78,8 @@ func TestText(t *testing.T) {
 				if diff := cmp.Diff(tt.want, a.Messages); diff != "" || err != nil {
 					t.Errorf("messages (-want +got):\n%s%v", diff, err)
 				}
-				if a.Usage == nil || *a.Usage != (acp.Usage{Input: 5, Output: 7, Cached: 3}) {
-					t.Errorf("usage %+v", a.Usage)
+				if a.Spent == nil || a.Spent.Tokens == nil || *a.Spent.Tokens != (wire.Tokens{Input: 5, Output: 7, CacheRead: 3}) {
+					t.Errorf("spent %+v", a.Spent)
 				}
 			})
 		})
@@ -418,7 +419,7 @@ func TestFormsOfErrors(t *testing.T) {
 // What a turn took only informs: numbers that cannot be read are unknown, and the answer stays.
 func TestUsageOnlyInforms(t *testing.T) {
 	t.Parallel()
-	for usage, want := range map[string]*acp.Usage{
+	for usage, want := range map[string]*wire.Tokens{
 		`{"inputTokens":"5","outputTokens":7.0}`: {Input: 5, Output: 7}, `{"inputTokens":5,"outputTokens":7,"cachedReadTokens":{}}`: {Input: 5, Output: 7},
 		`{"inputTokens":-5,"outputTokens":7}`: nil, `[]`: nil, `"many"`: nil, `null`: nil,
 	} {
@@ -429,7 +430,11 @@ func TestUsageOnlyInforms(t *testing.T) {
 			f.answer(p, `{"stopReason":"end_turn","usage":`+usage+`}`)
 		}, func(ctx context.Context, c *acp.Conn) {
 			a, err := open(t, ctx, c).Prompt(ctx, "Go.")
-			if diff := cmp.Diff(want, a.Usage); err != nil || a.Text() != "done" || diff != "" {
+			var got *wire.Tokens
+			if a.Spent != nil {
+				got = a.Spent.Tokens
+			}
+			if diff := cmp.Diff(want, got); err != nil || a.Text() != "done" || diff != "" {
 				t.Errorf("%s: %q, %v\n%s", usage, a.Text(), err, diff)
 			}
 		})
@@ -719,4 +724,49 @@ func TestBypassingMode(t *testing.T) {
 		wantCause(t, err, agents.Crashed, "the session is in the mode bypassPermissions")
 		<-c.Done()
 	})
+}
+
+// What a turn cost is what the session costs more than before. In a session of an earlier process that is unknown until the agent has told it once. An
+// agent that changes its model names the new one.
+func TestSpent(t *testing.T) {
+	t.Parallel()
+	costs := func(amount string) string {
+		return `{"sessionUpdate":"usage_update","used":1,"size":2,"cost":{"amount":` + amount + `,"currency":"USD"}}`
+	}
+	for name, want := range map[string][]string{
+		"session/new":    {`{"cost_micros":500000,"model":"small"}`, `{"cost_micros":0,"model":"small"}`, `{"cost_micros":1250000,"model":"large"}`, `{"model":"large"}`},
+		"session/resume": {`{"model":"small"}`, `{"cost_micros":0,"model":"small"}`, `{"cost_micros":1250000,"model":"large"}`, `{"model":"large"}`},
+	} {
+		play(t, acp.Options{}, func(f *fake) {
+			f.answer(f.want("initialize"), whole)
+			f.answer(f.want(name), `{"sessionId":"s1","models":{"currentModelId":"small"}}`)
+			for _, updates := range [][]string{
+				{costs("0.5")}, {}, {costs("1"), costs("1.75"), `{"sessionUpdate":"config_option_update","configOptions":[{"id":"m","category":"model","currentValue":"large"}]}`}, {costs("0.1"), costs(`"2"`)},
+			} {
+				p := f.want("session/prompt")
+				for _, u := range updates {
+					f.update("s1", u)
+				}
+				f.answer(p, `{"stopReason":"end_turn"}`)
+			}
+		}, func(ctx context.Context, c *acp.Conn) {
+			if _, err := c.Initialize(ctx); err != nil {
+				t.Fatal(err)
+			}
+			begin := c.NewSession
+			if name == "session/resume" {
+				begin = func(ctx context.Context, o acp.Start) (*acp.Session, error) { return c.Resume(ctx, "s1", o) }
+			}
+			s, err := begin(ctx, acp.Start{Dir: "/work"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := range want {
+				a, err := s.Prompt(ctx, "Go.")
+				if got := spentText(a.Spent); err != nil || got != want[n] {
+					t.Errorf("%s, turn %d: %s, want %s; %v", name, n+1, got, want[n], err)
+				}
+			}
+		})
+	}
 }

@@ -13,10 +13,11 @@ import (
 	"drawbridge/proof/wires"
 	"drawbridge/relay/agents"
 	"drawbridge/relay/agents/acp"
+	"drawbridge/relay/wire"
 )
 
-// wire is how the recorded output of an agent comes to the driver.
-type wire struct {
+// playing is how the recorded output of an agent comes to the driver.
+type playing struct {
 	// piece is how many bytes are written at once, 0 for a whole line.
 	piece int
 	// cut ends the connection after so many bytes, 0 never.
@@ -24,8 +25,9 @@ type wire struct {
 	// line changes what stands around a message, and twice writes what tells of work or answers a call once more.
 	line  func(string) string
 	twice bool
-	// steps gets what the agent does, nil for nobody.
+	// steps gets what the agent does, and spent what each turn took; nil for nobody.
 	steps *[]agents.Step
+	spent *[]string
 }
 
 // message is what the player looks at in a recorded line.
@@ -42,7 +44,7 @@ type message struct {
 var heldBack = []string{"agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update"}
 
 // perform plays the recorded output. It waits for the request that an answer belongs to, and for the answer to each of the agent's own requests.
-func perform(f *fake, lines []string, w wire) {
+func perform(f *fake, lines []string, w playing) {
 	written, asked := 0, 0
 	write := func(text string) bool {
 		if w.cut > 0 && written+len(text) > w.cut {
@@ -112,7 +114,7 @@ func perform(f *fake, lines []string, w wire) {
 }
 
 // turnsOf plays the output against the driver, and returns what each turn came to.
-func turnsOf(t *testing.T, lines []string, o acp.Options, w wire) (out []string) {
+func turnsOf(t *testing.T, lines []string, o acp.Options, w playing) (out []string) {
 	yes := true
 	o.Ask = func(context.Context, acp.Question) acp.Reply {
 		defer func() { yes = false }()
@@ -150,6 +152,9 @@ func turnsOf(t *testing.T, lines []string, o acp.Options, w wire) (out []string)
 		}
 		for n := range 3 {
 			a, err := s.Prompt(ctx, fmt.Sprintf("[turn %d] Do it.", n+1))
+			if w.spent != nil {
+				*w.spent = append(*w.spent, spentText(a.Spent))
+			}
 			if !note(a.Text(), err) && n < 2 {
 				return
 			}
@@ -167,13 +172,17 @@ func TestWires(t *testing.T) {
 		size := len(strings.Join(lines, "\n"))
 		o := acp.Options{Mode: modes[name]}
 		var steps []agents.Step
-		want := turnsOf(t, lines, o, wire{steps: &steps})
+		var spent []string
+		want := turnsOf(t, lines, o, playing{steps: &steps, spent: &spent})
 		if len(want) != 3 || !strings.Contains(want[0], "schön 日本 😀.") || !strings.Contains(want[1], "größer → 日.") {
 			t.Fatalf("%q", want)
 		}
 		t.Logf("%q", want)
+		if got := strings.Join(spent, "; "); got != takes[name] {
+			t.Errorf("the turns took %s, want %s", got, takes[name])
+		}
 		checkSteps(t, steps, want[:2], name != "gemini") // Gemini does not say what becomes of a call that a person refused
-		same := func(what string, w wire) {
+		same := func(what string, w playing) {
 			t.Helper()
 			var did []agents.Step
 			w.steps = &did
@@ -182,9 +191,9 @@ func TestWires(t *testing.T) {
 			}
 		}
 		for _, piece := range []int{1, 2, 3, 5, 64, 1000} {
-			same(fmt.Sprint("pieces of ", piece), wire{piece: piece})
+			same(fmt.Sprint("pieces of ", piece), playing{piece: piece})
 		}
-		same("twice", wire{twice: true})
+		same("twice", playing{twice: true})
 		for around, line := range map[string]func(string) string{
 			"a title":   func(l string) string { return "\x1b]0;" + name + ": ready\x07" + l },
 			"colors":    func(l string) string { return "\x1b[32m" + l + "\x1b[0m" },
@@ -193,10 +202,10 @@ func TestWires(t *testing.T) {
 			"a banner":  func(l string) string { return "npm warn {deprecated} [x]\n\n" + l },
 			"a timeout": func(l string) string { return l + "\n(node:7) Warning: {\"x\":1}" },
 		} {
-			same(around, wire{line: line, piece: 7})
+			same(around, playing{line: line, piece: 7})
 		}
 		for cut := 1; cut < size; cut += 61 {
-			got := turnsOf(t, lines, o, wire{cut: cut})
+			got := turnsOf(t, lines, o, playing{cut: cut})
 			for n, text := range got {
 				if open := n == len(got)-1; !open && text != want[n] || open && text != want[n] && !strings.HasPrefix(text, string(agents.Crashed)+", ") {
 					t.Errorf("cut after %d bytes: turn %d is %s, want %s", cut, n+1, text, want[n])
@@ -204,6 +213,24 @@ func TestWires(t *testing.T) {
 			}
 		}
 	})
+}
+
+// takes is what the three turns of each agent took, as it says. Each answer of the scripted model counts 3 tokens in, of which codex has one from a
+// cache, and 2 out. The second turn has two answers, and so has the third of Claude and Gemini. OpenCode counts the last answer alone.
+var takes = map[string]string{
+	"claude-acp": `{"tokens":{"input":3,"output":2},"cost_micros":65,"model":"default"}; {"tokens":{"input":6,"output":4},"cost_micros":130,"model":"default"}; ` +
+		`{"tokens":{"input":6,"output":4},"cost_micros":130,"model":"default"}`,
+	"codex-acp": `{"tokens":{"input":2,"output":2,"cache_read":1},"model":"scripted"}; {"tokens":{"input":4,"output":4,"cache_read":2},"model":"scripted"}; ` +
+		`{"tokens":{"input":2,"output":2,"cache_read":1},"model":"scripted"}`,
+	"gemini":   `{"tokens":{"input":3,"output":2},"model":"auto"}; {"tokens":{"input":6,"output":4},"model":"auto"}; {"tokens":{"input":6,"output":4},"model":"auto"}`,
+	"opencode": `{"tokens":{"input":3,"output":2},"model":"scripted/m"}; {"tokens":{"input":3,"output":2},"model":"scripted/m"}; {"tokens":{"input":3,"output":2},"model":"scripted/m"}`,
+	"qwen": `{"tokens":{"input":3,"output":2},"model":"$runtime|openai|scripted(openai)"}; {"tokens":{"input":6,"output":4},"model":"$runtime|openai|scripted(openai)"}; ` +
+		`{"tokens":{"input":3,"output":2},"model":"$runtime|openai|scripted(openai)"}`,
+}
+
+func spentText(s *wire.Spent) string {
+	text, _ := json.Marshal(s)
+	return string(text)
 }
 
 // checkSteps checks what people saw of the recorded turns: every word of the answers in its order, the two commands, and that the second, which was

@@ -164,8 +164,8 @@ func TestTurns(t *testing.T) {
 			if err != nil || a.Text() != want {
 				t.Errorf("%q, %v", a.Text(), err)
 			}
-			if (a.Usage == nil) != text || !text && *a.Usage != (acp.Usage{Input: 6, Output: 2, Cached: 2}) {
-				t.Errorf("usage %+v", a.Usage)
+			if (a.Spent == nil) != text || !text && (a.Spent.Tokens.Input+a.Spent.Tokens.CacheWrite != 4 || a.Spent.Tokens.CacheRead != 2 || a.Spent.Tokens.Output != 2) {
+				t.Errorf("spent %+v", a.Spent.Tokens)
 			}
 			if len(w.named) != 1 {
 				t.Fatalf("the session was named %q", w.named)

@@ -83,8 +83,8 @@ func TestUsageOnlyInforms(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]int{`{"in":5,"out":7,"read":2,"made":1}`: 8, `{"in":5.0,"out":7}`: 5, `{"in":"5","out":7,"read":{}}`: 5, `{"in":null,"out":7}`: -1, `{"out":7}`: -1, `"5"`: -1, `null`: -1, ``: -1} {
 		got := -1
-		if u := usage([]byte(raw), "in", "out", "read", "made"); u != nil {
-			got = u.Input
+		if n := tokens([]byte(raw), "in", "out", "read", "made"); n != nil {
+			got = int(n.Input + n.CacheRead + n.CacheWrite)
 		}
 		if got != want {
 			t.Errorf("%s: %d, want %d", raw, got, want)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"strings"
@@ -8,8 +9,8 @@ import (
 
 	"drawbridge/internal/loosejson"
 	"drawbridge/relay/agents"
-	"drawbridge/relay/agents/acp"
 	"drawbridge/relay/agents/host"
+	"drawbridge/relay/wire"
 )
 
 // textFormat is a program that prints its answer and nothing else.
@@ -50,8 +51,8 @@ func lastWords(text string) string {
 // claude reads what Claude Code writes with --output-format stream-json --verbose (2.1.330).
 type claude struct {
 	steps
-	id     string
-	result *claudeResult
+	id, model string
+	result    *claudeResult
 	// denied is when the limit ends that the last event about limits named, said is the text of the last message, and apiError is
 	// true when that message is Claude Code's own about an error of its model's.
 	denied   time.Time
@@ -75,6 +76,8 @@ type claudeEvent struct {
 	Session string `json:"session_id"`
 	Parent  string `json:"parent_tool_use_id"`
 	Error   string `json:"error"`
+	// Model is in the first event, and only informs.
+	Model   loosejson.Value[string] `json:"model"`
 	Message struct {
 		Content json.RawMessage `json:"content"`
 	} `json:"message"`
@@ -93,23 +96,21 @@ type block struct {
 	IsError        loosejson.Value[bool]   `json:"is_error"`
 }
 
-// usage reads what a turn took, nil where the program does not say it in numbers. caches are the names of what was read from and written to a
+// tokens reads what a turn took, nil where the program does not say it in numbers. caches are the names of what was read from and written to a
 // cache, beside the input; they may be absent.
-func usage(raw json.RawMessage, input, output string, caches ...string) *acp.Usage {
+func tokens(raw json.RawMessage, input, output string, caches ...string) *wire.Tokens {
 	said, _ := loosejson.Object(raw)
 	in, out := loosejson.Number(said[input]), loosejson.Number(said[output])
 	if in == nil || out == nil {
 		return nil
 	}
-	u := &acp.Usage{Input: int(*in), Output: int(*out)}
-	for i, name := range caches {
-		if n := loosejson.Number(said[name]); n != nil {
-			if u.Input += int(*n); i == 0 {
-				u.Cached = int(*n)
-			}
+	t := &wire.Tokens{Input: *in, Output: *out}
+	for i, into := range []*int64{&t.CacheRead, &t.CacheWrite}[:len(caches)] {
+		if n := loosejson.Number(said[caches[i]]); n != nil {
+			*into = *n
 		}
 	}
-	return u
+	return t
 }
 
 func blocks(raw json.RawMessage) []block {
@@ -136,6 +137,8 @@ func (f *claude) event(line []byte) (known, final bool) {
 		f.id = e.Session
 	}
 	switch head.Type {
+	case "system":
+		f.model = cmp.Or(e.Model.Is, f.model)
 	case "assistant":
 		f.message(e)
 	case "user":
@@ -175,7 +178,7 @@ func (f *claude) message(e claudeEvent) {
 }
 
 func (f *claude) outcome() outcome {
-	out := outcome{}
+	out := outcome{spent: wire.Spent{Model: f.model}}
 	if !f.apiError {
 		out.text = f.said
 	}
@@ -186,7 +189,7 @@ func (f *claude) outcome() outcome {
 		}
 		return out
 	}
-	out.usage = usage(r.Usage, "input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+	out.spent.Tokens = tokens(r.Usage, "input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 	text := ""
 	if r.Result != nil {
 		text = *r.Result
@@ -230,7 +233,7 @@ type codex struct {
 	id     string
 	said   string
 	done   bool
-	usage  *acp.Usage
+	tokens *wire.Tokens
 	reason string
 	failed bool
 }
@@ -310,11 +313,9 @@ func (f *codex) event(line []byte) (known, final bool) {
 		f.reason = e.Message
 	case "turn.completed":
 		f.done, f.failed = true, false
-		if u := usage(e.Usage, "input_tokens", "output_tokens"); u != nil {
-			if said, _ := loosejson.Object(e.Usage); loosejson.Number(said["cached_input_tokens"]) != nil {
-				u.Cached = int(*loosejson.Number(said["cached_input_tokens"]))
-			}
-			f.usage = u
+		if t := tokens(e.Usage, "input_tokens", "output_tokens", "cached_input_tokens"); t != nil {
+			t.Input = max(0, t.Input-t.CacheRead) // it counts what came from a cache as input, too
+			f.tokens = t
 		}
 		clear(f.tools)
 		return true, true
@@ -340,7 +341,7 @@ func (f *codex) item(e codexEvent) {
 }
 
 func (f *codex) outcome() outcome {
-	out := outcome{text: f.said, answered: f.done, usage: f.usage}
+	out := outcome{text: f.said, answered: f.done, spent: wire.Spent{Tokens: f.tokens}}
 	if !f.done && (f.failed || f.reason != "") {
 		out.failed = &failure{words: f.reason}
 	}
@@ -350,7 +351,7 @@ func (f *codex) outcome() outcome {
 // cursor reads what cursor-agent writes with --print --output-format stream-json, as its documentation has it.
 type cursor struct {
 	steps
-	id string
+	id, model string
 	// said are the messages since the last tool call; partial is true for pieces of one.
 	said    []string
 	partial bool
@@ -367,10 +368,12 @@ type cursorResult struct {
 }
 
 type cursorEvent struct {
-	Session string          `json:"session_id"`
-	Subtype string          `json:"subtype"`
-	CallID  string          `json:"call_id"`
-	At      json.RawMessage `json:"timestamp_ms"`
+	Session string `json:"session_id"`
+	// Model is in the first event, and only informs.
+	Model   loosejson.Value[string] `json:"model"`
+	Subtype string                  `json:"subtype"`
+	CallID  string                  `json:"call_id"`
+	At      json.RawMessage         `json:"timestamp_ms"`
 	// Call has one field, whose name says what tool it is. It only informs.
 	Call    json.RawMessage `json:"tool_call"`
 	Message struct {
@@ -393,6 +396,8 @@ func (f *cursor) event(line []byte) (known, final bool) {
 		f.id = e.Session
 	}
 	switch head.Type {
+	case "system":
+		f.model = cmp.Or(e.Model.Is, f.model)
 	case "assistant":
 		f.message(e)
 	case "tool_call":
@@ -461,11 +466,11 @@ func (f *cursor) answer() string {
 }
 
 func (f *cursor) outcome() outcome {
-	out, r := outcome{text: f.answer()}, f.result
+	out, r := outcome{text: f.answer(), spent: wire.Spent{Model: f.model}}, f.result
 	if r == nil {
 		return out
 	}
-	out.usage = usage(r.Usage, "inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+	out.spent.Tokens = tokens(r.Usage, "inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
 	text := ""
 	if r.Result != nil {
 		text = *r.Result

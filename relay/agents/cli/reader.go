@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"drawbridge/relay/agents"
-	"drawbridge/relay/agents/acp"
 	"drawbridge/relay/agents/host"
 	"drawbridge/relay/runner/output"
 	"drawbridge/relay/runner/settings"
+	"drawbridge/relay/wire"
 )
 
 // Bounds of what a program can make us hold or do in one turn.
@@ -36,7 +36,7 @@ type outcome struct {
 	// answered is true when the program said that its turn ended well; text is its answer then, and else what it had said.
 	answered bool
 	text     string
-	usage    *acp.Usage
+	spent    wire.Spent
 	// failed is the failure that the program reported, nil for none.
 	failed *failure
 	// broke is set when the relay ended the turn because of what the program wrote.

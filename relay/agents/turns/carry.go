@@ -286,7 +286,7 @@ func (j *job) exchange(text string, used bool) (wire.TurnEnded, next) {
 func (j *job) answered(answer acp.Answer, err error) wire.TurnEnded {
 	noisy := j.notice(answer.Noise)
 	end := endOf(err)
-	end.ID, end.Text = j.t.ID, answer.Text()
+	end.ID, end.Text, end.Spent = j.t.ID, answer.Text(), answer.Spent
 	end = fitting(end)
 	failpoint.Here("turns.answered.before")
 	recorded := j.write(line{Step: stepAnswered, Turn: j.t.ID, End: &end, Noisy: noisy, Noticed: j.noticed})

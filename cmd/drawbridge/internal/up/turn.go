@@ -269,6 +269,9 @@ func (u *upping) report(ctx context.Context, t api.Turn, name string, before loc
 	}
 	u.tellLeft(ctx, name)
 	defer u.screen.ring()
+	if spent := t.Spent.String(); spent != "" {
+		u.say("the turn took %s", spent)
+	}
 	if t.State == string(bridge.TurnReplied) {
 		if t.Reply == "" {
 			u.say("the agent said nothing")

@@ -273,6 +273,12 @@ func lineOf(e api.Event, own, questions bool) string {
 			return ""
 		}
 		return fmt.Sprintf("%s gets a turn: %s", agent, why)
+	case bridge.EventCompleted:
+		spent := api.SpentOf(e).String()
+		if own || spent == "" {
+			return ""
+		}
+		return fmt.Sprintf("the turn of %s took %s", agent, spent)
 	case bridge.EventReply:
 		switch {
 		case own:
