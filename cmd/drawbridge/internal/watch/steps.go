@@ -167,7 +167,8 @@ func (w *Watcher) told(ctx context.Context, e api.Event) bool {
 	w.mu.Lock()
 	leave := w.own[e.Turn] || w.holds || w.o.Only != "" && e.Name != w.o.Only
 	w.mu.Unlock()
-	if e.Kind != bridge.EventReply && e.Kind != bridge.EventTurnFailed || leave {
+	spent := e.Kind == bridge.EventCompleted && api.SpentOf(e) != nil
+	if e.Kind != bridge.EventReply && e.Kind != bridge.EventTurnFailed && !spent || leave {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, askFor)
