@@ -27,6 +27,8 @@ type console struct {
 	turns turns
 	// focus is the agent to which a person speaks, "" for none yet.
 	focus string
+	// doing says what each busy agent does; nil for nothing.
+	doing func(now time.Time) []string
 	// interrupts is where Ctrl-C comes. stopping is true from then on until the turn is over that it stopped, which is halted, nil for none.
 	interrupts chan struct{}
 	stopping   atomic.Bool
@@ -56,7 +58,7 @@ const lookEvery = 250 * time.Millisecond
 func (u *upping) newConsole(ctx context.Context, only string) *console {
 	known := &names{client: u.client}
 	u.own = &ownDesk{}
-	c := &console{u: u, only: only, addRule: u.addRule, turns: bridgeTurns{u.client}, interrupts: make(chan struct{}, 1), over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{
+	c := &console{u: u, only: only, addRule: u.addRule, turns: bridgeTurns{u.client}, doing: u.watcher.Doing, interrupts: make(chan struct{}, 1), over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{
 		machineDesk{control.NewClient(u.relay.State), known, u.relayID, u.file("relay.yaml")}, bridgeDesk{u.client, u.where()}, u.own,
 	}}
 	if u.repo != nil {
@@ -159,13 +161,13 @@ func (c *console) add(q question) {
 	}
 }
 
-// prompt shows the oldest open question, or to which agent a person speaks.
+// prompt shows the oldest open question, or what the agents do and to which one a person speaks.
 func (c *console) prompt() {
 	switch {
 	case c.lines == nil:
 		return
 	case len(c.open) == 0:
-		c.u.screen.prompt(c.focus+"> ", 0)
+		c.u.screen.prompt(c.status(time.Now())+c.focus+"> ", 0)
 		return
 	}
 	more := ""
@@ -173,6 +175,30 @@ func (c *console) prompt() {
 		more = fmt.Sprintf(", %d more", n)
 	}
 	c.u.screen.prompt(fmt.Sprintf("Question %d, approve %s%s? [y/N] ", c.open[0].number, c.open[0].id, more), c.open[0].number)
+}
+
+// status says in half a line what the busy agents do, "" for none.
+func (c *console) status(now time.Time) string {
+	if c.doing == nil {
+		return ""
+	}
+	all := c.doing(now)
+	if len(all) == 0 {
+		return ""
+	}
+	for i := range all {
+		all[i] = strings.TrimPrefix(all[i], c.focus+" ") // its name follows
+	}
+	text, room := all[0], c.u.screen.width()/2
+	for n, one := range all[1:] {
+		longer := text + "; " + one
+		if len(longer) > room {
+			text += fmt.Sprintf("; %d more", len(all)-1-n)
+			break
+		}
+		text = longer
+	}
+	return "[" + c.u.Shown(text) + "] "
 }
 
 // ends notes that nobody types any more.

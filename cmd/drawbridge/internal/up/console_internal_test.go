@@ -335,3 +335,48 @@ func (f *fakeTurns) over(_ context.Context, turn string) (bool, error) {
 	}
 	return true, nil
 }
+
+// In front of the prompt stands what the agents do, in at most half a line. A question takes its place. A status that changes counts as written, so that
+// no further line says the same.
+func TestStatusLine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		keys, typing := io.Pipe()
+		defer typing.Close()
+		out, machine := &buffer{}, &fakeDesk{}
+		line := &terminal{out: out, now: time.Now, ended: make(chan struct{}), away: true}
+		line.edits(struct {
+			io.Reader
+			io.Writer
+		}{keys, out})
+		u := &upping{screen: &screen{out: out, line: line}, own: &ownDesk{}, Options: Options{Shown: func(s string) string { return s }}}
+		var all []string
+		c := &console{u: u, over: map[string]bool{}, heard: map[desk][]question{}, desks: []desk{machine}, lines: line.lines(t.Context()), focus: "app",
+			doing: func(time.Time) []string { return slices.Clone(all) }}
+		synctest.Wait()
+		out.takes()
+		shows := func(want string, doing ...string) {
+			t.Helper()
+			before := u.screen.wrote()
+			time.Sleep(time.Second)
+			all = doing
+			c.look(t.Context())
+			got := out.takes()
+			if !strings.HasSuffix(got, want) || want == "" && got != "" {
+				t.Errorf("%q shows %q, want %q", doing, got, want)
+			}
+			if written := u.screen.wrote().After(before); written != (want != "") {
+				t.Errorf("%q counts as written: %t", doing, written)
+			}
+		}
+		shows("app> ")
+		shows("")
+		shows("[works (1s)] app> ", "app works (1s)")
+		shows("", "app works (1s)")
+		shows("[works (2s); kid starts (0s)] app> ", "app works (2s)", "kid starts (0s)")
+		shows("[works (2s); kid starts (0s); 2 more] app> ", "app works (2s)", "kid starts (0s)", "other says nothing (1m)", "z works (1s)")
+		machine.ask("one")
+		shows("Question 1, approve one? [y/N] ", "app waits for an answer (1s)")
+		shows("", "app waits for an answer (2s)")
+	})
+}

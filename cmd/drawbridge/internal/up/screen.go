@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/term"
+
 	"drawbridge/internal/logs"
 )
 
@@ -80,14 +82,26 @@ func (s *screen) ring() {
 	}
 }
 
-// prompt shows a prompt. number is that of the question in it, 0 for none.
+// prompt shows a prompt. number is that of the question in it, 0 for none. A prompt that changes counts as something that was written.
 func (s *screen) prompt(text string, number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.line != nil && !s.lent && text != s.asked {
-		s.asked = text
+		s.asked, s.last = text, time.Now()
 		s.line.ask(text, number)
 	}
+}
+
+// width is how many columns the terminal has.
+func (s *screen) width() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.line != nil {
+		if width, _, err := term.GetSize(int(s.line.in.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	return 80
 }
 
 // lend gives the terminal to another program until fn returns. Lines wait meanwhile. Where nobody types any more, fn is not called.

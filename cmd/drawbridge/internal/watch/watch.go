@@ -190,16 +190,20 @@ func (w *Watcher) agents(ctx context.Context) ([]api.Agent, error) {
 
 // status says what the busy agents do when nothing was said for a time.
 func (w *Watcher) status(now time.Time) {
+	if all := w.Doing(now); len(all) > 0 && now.Sub(w.o.Last()) >= quiet {
+		w.o.Say(strings.Join(all, "; "))
+	}
+}
+
+// Doing says of each busy agent what it does, and for how long, by name.
+func (w *Watcher) Doing(now time.Time) (all []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var all []string
 	for _, s := range w.busy {
 		all = append(all, fmt.Sprintf("%s %s (%s)", s.name, present(s.doing), max(0, now.Sub(s.since)).Round(time.Second)))
 	}
-	if len(all) > 0 && now.Sub(w.o.Last()) >= quiet {
-		slices.Sort(all)
-		w.o.Say(strings.Join(all, "; "))
-	}
+	slices.Sort(all)
+	return all
 }
 
 // compare tells what is new about the busy agents.
