@@ -33,8 +33,9 @@ type fake struct {
 	turns   map[string]*fakeTurn
 	// say is the answer to a request; nil is the text "Hello".
 	say func(upstream.Request) []upstream.Event
-	// refuse fails a start.
-	refuse error
+	// refuse fails a start, and meanwhile happens before it does.
+	refuse    error
+	meanwhile func()
 	// resumes lets turns be resumed after a restart.
 	resumes bool
 	// gate holds back what stands behind the text "(gate)" until it is closed.
@@ -50,6 +51,9 @@ func (f *fake) Start(_ context.Context, r upstream.Request) (upstream.Turn, erro
 	defer f.mu.Unlock()
 	f.started = append(f.started, r)
 	if f.refuse != nil {
+		if f.meanwhile != nil {
+			f.meanwhile()
+		}
 		return nil, f.refuse
 	}
 	events := []upstream.Event{{Kind: upstream.Text, Text: "Hello"}, {Kind: upstream.Ended, Finish: "stop"}}

@@ -365,7 +365,7 @@ func (d *Door) failStart(r *run, l *leg, cause error) {
 	if e.NothingHappened && len(r.undo.Calls) > 0 {
 		ctx, done := d.lasting()
 		defer done()
-		if err := d.o.Records.Save(ctx, r.undo); err != nil {
+		if err := d.takeBack(ctx, r.undo, l.id); err != nil {
 			d.o.Log.Warn().Err(err).Str("turn", l.id).Msg("results of tools count as taken, though the backend refused them; send the whole conversation again")
 		}
 	}
@@ -375,6 +375,27 @@ func (d *Door) failStart(r *run, l *leg, cause error) {
 			t.Key, t.Body = "", ""
 		}
 	})
+}
+
+// takeBack frees the results of a turn that the backend refused. The turn before it, which undo has, may have changed since: that its caller has the
+// answer is recorded when the answer was sent.
+func (d *Door) takeBack(ctx context.Context, undo Change, refused string) error {
+	for range 10 {
+		err := d.o.Records.Save(ctx, undo)
+		if !isConflict(err) || len(undo.Turns) == 0 {
+			return err
+		}
+		was := undo.Turns[0]
+		f, err := d.o.Records.Look(ctx, Query{Token: was.Token, Turn: was.ID})
+		if err != nil {
+			return err
+		}
+		if len(f.Turns) == 0 || refOf(f.Turns[0]).Next != refused {
+			return ErrConflict // it goes on with another turn
+		}
+		undo.Turns[0] = withNext(f.Turns[0], refOf(was).Next)
+	}
+	return ErrConflict
 }
 
 // state is what a backend keeps with a session.

@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -521,6 +522,16 @@ func TestRefusedResultIsFree(t *testing.T) {
 		id := read(t, body).Choices[0].Message.ToolCalls[0].ID
 		result := fmt.Sprintf(`{"tool_call_id":%q,"content":"x","stream":false}`, id)
 		f.refuse = &upstream.Error{Status: 429, Message: "busy", NothingHappened: true}
+		f.meanwhile = func() { // it is recorded that the caller has the first answer
+			found, err := w.records.Look(t.Context(), openai.Query{Token: "all", Calls: []string{id}})
+			if err != nil || len(found.Turns) == 0 {
+				t.Errorf("%+v, %v", found, err)
+				return
+			}
+			if err := w.records.Save(t.Context(), openai.Change{Turns: found.Turns[:1]}); err != nil && !errors.Is(err, openai.ErrConflict) { // the door was faster
+				t.Error(err)
+			}
+		}
 		refused := func() (int, string) { return w.post("/v1/tool_results", result) }
 		if byMessages {
 			asked := called(id)
