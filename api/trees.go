@@ -19,7 +19,7 @@ type Tree struct {
 	Turns    int     `json:"turns"`
 	Tokens   int64   `json:"tokens"`
 	CostUSD  float64 `json:"cost_usd"`
-	// Unmetered counts agents of which nobody tells what they used.
+	// Unmetered counts agents whose usage is unknown.
 	Unmetered int `json:"unmetered,omitempty"`
 	// Budget is what is in force for the root now.
 	Budget Budget `json:"budget"`

@@ -70,8 +70,8 @@ type Agent struct {
 	// back; JoinWithin is how long the agent waits for them at most.
 	Join       Join
 	JoinWithin time.Duration
-	// Tokens and CostMicros (millionths of a US dollar) are what the API last
-	// reported; Unmetered is true while it does not tell.
+	// Tokens and CostMicros (millionths of a US dollar) are what is known of its
+	// usage; Unmetered is true while the latest is unknown.
 	Tokens     int64
 	CostMicros int64
 	Unmetered  bool
@@ -185,8 +185,8 @@ type Tree struct {
 	// Launches counts subagents that were granted, Turns those that were sent.
 	Launches int
 	Turns    int
-	// Tokens and CostMicros (millionths of a US dollar) sum what the API
-	// reported; Unmetered counts agents of which it does not tell.
+	// Tokens and CostMicros (millionths of a US dollar) sum what is known of the
+	// usage; Unmetered counts agents whose latest usage is unknown.
 	Tokens     int64
 	CostMicros int64
 	Unmetered  int

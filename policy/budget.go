@@ -16,9 +16,9 @@ type Budget struct {
 	Open int
 	// Turns is how many turns the tree's agents may be given in all. Default 500.
 	Turns int
-	// Tokens is how many tokens the tree may use as the API counts them; 0 for no bound.
+	// Tokens is how many tokens the tree may use as they are reported; 0 for no bound.
 	Tokens int
-	// CostUSD is what the tree may cost, in US dollars as the API reports it; 0 for no bound.
+	// CostUSD is what the tree may cost, in US dollars as it is reported; 0 for no bound.
 	CostUSD int
 }
 
@@ -27,7 +27,7 @@ type Budget struct {
 type TreeUsage struct {
 	Launches, Open, Turns int
 	Tokens, CostMicros    int64
-	// Unmetered counts agents of which nobody tells what they used.
+	// Unmetered counts agents whose usage is unknown.
 	Unmetered int
 }
 
@@ -129,7 +129,7 @@ func (p *Policy) spent(agents []string, u TreeUsage) string {
 		return fmt.Sprintf("the tree has cost %.2f US dollars and its budget is %d; raise %s to go on",
 			float64(u.CostMicros)/micros, b.CostUSD, cost)
 	case u.Unmetered > 0:
-		return fmt.Sprintf("nobody tells what %s of the tree used, so that its budget of tokens or cost cannot be kept; use agents that report their use, or remove %s",
+		return fmt.Sprintf("the usage of %s of the tree is unknown, so the budget of tokens or cost cannot be checked; use agents that report their usage, or remove %s",
 			count(u.Unmetered, "agent"), strings.Join(slices.DeleteFunc([]string{tokens, cost}, func(name string) bool { return name == "" }), " and "))
 	}
 	return ""

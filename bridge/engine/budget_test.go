@@ -115,8 +115,8 @@ func TestBudgetOfTurns(t *testing.T) {
 		"turns":       {policy.Budget{Turns: 1}, policy.Budget{Turns: 2}, nil, "the tree has had 1 turn and its budget is 1"},
 		"tokens":      {policy.Budget{Tokens: 500}, policy.Budget{Tokens: 501}, usage(500, 0, false), "the tree has used 500 tokens and its budget is 500"},
 		"cost":        {policy.Budget{CostUSD: 2}, policy.Budget{CostUSD: 3}, usage(1, 2_500_000, true), "the tree has cost 2.50 US dollars and its budget is 2"},
-		"untold":      {policy.Budget{Tokens: 500}, policy.Budget{}, unread, "nobody tells what 1 agent of the tree used"},
-		"untold cost": {policy.Budget{CostUSD: 5}, policy.Budget{}, usage(1, 0, false), "nobody tells what 1 agent of the tree used"},
+		"untold":      {policy.Budget{Tokens: 500}, policy.Budget{}, unread, "the usage of 1 agent of the tree is unknown"},
+		"untold cost": {policy.Budget{CostUSD: 5}, policy.Budget{}, usage(1, 0, false), "the usage of 1 agent of the tree is unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

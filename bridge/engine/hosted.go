@@ -101,7 +101,12 @@ func (e *Engine) sleeps(ctx context.Context, j job, obs bridge.Observation) erro
 		}
 		switch {
 		case limited:
-			j.turn.Status, j.turn.Got = obs.State, true
+			j.turn.Status, j.turn.Got, j.turn.Spent = obs.State, true, j.turn.Spent.Plus(obs.Spent)
+			was := j.agent // a number that is missing counts at the end of the turn
+			addSpent(&j.agent, obs.Spent)
+			if err := c.putUsage(was, &j.agent); err != nil {
+				return err
+			}
 		case j.turn.Status == "":
 			j.turn.Run = ""
 			c.notBegun(j, obs.Cause)

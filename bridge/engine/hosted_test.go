@@ -491,59 +491,89 @@ func TestLimitThenUnsaid(t *testing.T) {
 }
 
 // TestSpentByHostedTurns: what turns on a machine took, as their agents say it, is summed up for the agent and its tree, and counts against the budget.
-// A run that never reached the agent took nothing. A run of which nobody tells anything uses up a budget.
+// A run that never reached the agent took nothing. What a run took until a limit counts, too. A run without the number that a budget bounds uses it up.
 func TestSpentByHostedTurns(t *testing.T) {
 	t.Parallel()
-	cost := int64(1_500_000)
-	took := &bridge.Spent{Tokens: &bridge.Tokens{Input: 1, Output: 2, CacheWrite: 3, CacheRead: 94}, CostMicros: &cost, Model: "m"}
-	done := bridge.Observation{State: bridge.RunFinished, Cause: bridge.CauseAnswered, Spent: took}
-	untold := bridge.Observation{State: bridge.RunFinished, Cause: bridge.CauseAnswered}
+	usd, all := int64(1_500_000), bridge.Tokens{Input: 1, Output: 2, CacheWrite: 3, CacheRead: 94}
+	ended := func(s *bridge.Spent) bridge.Observation {
+		return bridge.Observation{State: bridge.RunFinished, Cause: bridge.CauseAnswered, Spent: s}
+	}
+	both, none := &bridge.Spent{Tokens: &all, CostMicros: &usd, Model: "m"}, &bridge.Spent{Tokens: &bridge.Tokens{}, CostMicros: new(int64)}
 	unsaid := bridge.Observation{State: bridge.RunCancelled, Cause: bridge.CauseUnsaid, Detail: "stopped"}
-	hostedWorld(t, map[string][]bridge.Observation{boss: {done, done, unsaid, untold}}, func(t *testing.T, w *world) {
-		w.pour(policy.Budget{Tokens: 300, CostUSD: 10})
+	login := bridge.Observation{State: bridge.RunError, Cause: bridge.CauseLoginMissing, Spent: none}
+	limited := bridge.Observation{State: bridge.RunError, Cause: bridge.CauseLimited, Spent: both}
+	type sum struct {
+		tokens, micros int64
+		unmetered      bool
+	}
+	for name, tt := range map[string]struct {
+		budget policy.Budget
+		ends   []bridge.Observation
+		// sums are what is known after each turn.
+		sums []sum
+	}{
+		"both told":            {policy.Budget{Tokens: 1000, CostUSD: 10}, []bridge.Observation{ended(both), ended(both), unsaid, login}, []sum{{100, usd, false}, {200, 2 * usd, false}, {200, 2 * usd, false}, {200, 2 * usd, false}}},
+		"until a limit":        {policy.Budget{Tokens: 1000, CostUSD: 10}, []bridge.Observation{limited, ended(both)}, []sum{{200, 2 * usd, false}}},
+		"nothing told":         {policy.Budget{Tokens: 1000}, []bridge.Observation{ended(both), ended(nil)}, []sum{{100, usd, false}, {100, usd, true}}},
+		"cost bound, no cost":  {policy.Budget{CostUSD: 10}, []bridge.Observation{ended(&bridge.Spent{Tokens: &all})}, []sum{{100, 0, true}}},
+		"cost bound, cost":     {policy.Budget{CostUSD: 10}, []bridge.Observation{ended(&bridge.Spent{CostMicros: &usd})}, []sum{{0, usd, false}}},
+		"token bound, no cost": {policy.Budget{Tokens: 1000}, []bridge.Observation{ended(&bridge.Spent{Tokens: &all})}, []sum{{100, 0, false}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hostedWorld(t, map[string][]bridge.Observation{boss: tt.ends}, func(t *testing.T, w *world) {
+				w.pour(tt.budget)
+				a := w.launchLocal("go")
+				for n, want := range tt.sums {
+					if n > 0 {
+						w.say(fmt.Sprint("and on ", n))
+					}
+					w.resting()
+					var now bridge.Agent
+					var tree bridge.Tree
+					err := w.engine.View(t.Context(), func(tx *bridge.Scene) (err error) {
+						if now, err = tx.Agent(a.ID); err == nil {
+							tree, err = tx.Tree(a.ID)
+						}
+						return err
+					})
+					if got := (sum{now.Tokens, now.CostMicros, now.Unmetered}); err != nil || got != want || tree.Tokens != want.tokens || tree.CostMicros != want.micros || tree.Unmetered > 0 != want.unmetered {
+						t.Errorf("after turn %d: the agent %+v, the tree %+v, want %+v; %v", n+1, got, tree, want, err)
+					}
+				}
+				if !tt.sums[len(tt.sums)-1].unmetered {
+					return
+				}
+				w.say("and on, without a measure")
+				w.until("gated", w.is(func(a bridge.Agent) bool {
+					return a.State == bridge.AgentGated && strings.Contains(a.Trouble, "the usage of 1 agent of the tree is unknown")
+				}))
+			})
+		})
+	}
+}
+
+// The record and the event of a turn's end say what all its runs took.
+func TestSpentOfATurn(t *testing.T) {
+	t.Parallel()
+	usd := int64(7)
+	took := &bridge.Spent{Tokens: &bridge.Tokens{Input: 1, Output: 2, CacheWrite: 3, CacheRead: 4}, CostMicros: &usd, Model: "m"}
+	hostedWorld(t, map[string][]bridge.Observation{boss: {
+		{State: bridge.RunError, Cause: bridge.CauseLimited, Spent: took}, {State: bridge.RunFinished, Cause: bridge.CauseAnswered, Spent: took},
+	}}, func(t *testing.T, w *world) {
 		a := w.launchLocal("go")
 		w.resting()
-		for n, want := range []struct {
-			tokens, micros int64
-			unmetered      bool
-		}{{100, 1_500_000, false}, {200, 3_000_000, false}, {200, 3_000_000, false}, {200, 3_000_000, true}} {
-			if n > 0 {
-				w.say(fmt.Sprint("and on ", n))
-				w.resting()
-			}
-			err := w.engine.View(t.Context(), func(tx *bridge.Scene) error {
-				now, err := tx.Agent(a.ID)
-				if err != nil {
-					return err
-				}
-				tree, err := tx.Tree(a.ID)
-				if now.Tokens != want.tokens || now.CostMicros != want.micros || now.Unmetered != want.unmetered || tree.Tokens != want.tokens || tree.CostMicros != want.micros {
-					t.Errorf("after run %d: %d tokens, cost %d, unmetered %t; the tree %d and %d", n+1, now.Tokens, now.CostMicros, now.Unmetered, tree.Tokens, tree.CostMicros)
-				}
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
 		var all []bridge.Turn
 		err := w.engine.View(t.Context(), func(tx *bridge.Scene) (err error) {
 			all, err = tx.Turns(bridge.TurnFilter{Agent: a.ID})
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || len(all) != 1 || all[0].Spent == nil || *all[0].Spent.Tokens != (bridge.Tokens{Input: 2, Output: 4, CacheWrite: 6, CacheRead: 8}) || *all[0].Spent.CostMicros != 14 || all[0].Spent.Model != "m" {
+			t.Errorf("%+v, %v", all, err)
 		}
-		if s := all[len(all)-1].Spent; s == nil || *s.Tokens != *took.Tokens || *s.CostMicros != cost || s.Model != "m" {
-			t.Errorf("the first turn took %+v", s)
+		fields := w.ended(bridge.EventCompleted, 1)[0].Fields // of the last run alone
+		if fields["input_tokens"] != "1" || fields["cache_read_tokens"] != "4" || fields["cost_micros"] != "7" || fields["model"] != "m" {
+			t.Errorf("the event says %v", fields)
 		}
-		ended := w.ended(bridge.EventCompleted, 4)[0].Fields
-		if ended["input_tokens"] != "1" || ended["cache_read_tokens"] != "94" || ended["cost_micros"] != "1500000" || ended["model"] != "m" {
-			t.Errorf("the event of its end says %v", ended)
-		}
-		w.say("and on, without a measure")
-		w.until("gated", w.is(func(a bridge.Agent) bool {
-			return a.State == bridge.AgentGated && strings.Contains(a.Trouble, "nobody tells what 1 agent of the tree used")
-		}))
 	})
 }

@@ -7,29 +7,42 @@ import (
 	"drawbridge/bridge"
 )
 
-// takeUsage takes over what an agent has used since its launch when a run of it has ended: what its API says of the agent, or else what it had used and
-// what is known of the run. A run that never reached the agent used nothing.
+// takeUsage counts what an agent used when a run of it has ended. An API tells what the agent used since its launch; a machine tells what the run took.
+// A run that never reached the agent took nothing. names are the agent's and its ancestors'.
 func takeUsage(c *change, a *bridge.Agent, names []string, out output) error {
-	var told *bridge.Usage
-	if out.evidence != nil {
-		told = out.evidence.Usage
-	}
-	spent := out.spent()
 	switch {
 	case out.obs.Unsaid():
 		return nil
-	case told == nil && spent != nil && spent.Tokens != nil:
-		told = &bridge.Usage{Tokens: a.Tokens + spent.Tokens.All(), CostMicros: a.CostMicros, CostKnown: spent.CostMicros != nil}
-		if told.CostKnown {
-			told.CostMicros += *spent.CostMicros
+	case out.obs.Cause == "":
+		var told *bridge.Usage
+		if out.evidence != nil {
+			told = out.evidence.Usage
 		}
+		return setUsage(c, a, names, told)
 	}
-	return setUsage(c, a, names, told)
+	spent := bridge.Spent{}
+	if told := out.spent(); told != nil {
+		spent = *told
+	}
+	was, bound := *a, c.policy().Budget(names)
+	noTokens, noCost := spent.Tokens == nil, spent.CostMicros == nil
+	a.Unmetered = noTokens && noCost || noTokens && bound.Tokens > 0 || noCost && bound.CostUSD > 0
+	addSpent(a, &spent)
+	return c.putUsage(was, a)
 }
 
-// setUsage takes over what an agent has used, nil when nobody tells it.
-// names are the agent's and its ancestors'. Where a budget needs a number
-// that nobody tells, the agent counts as unmetered, and the tree may do no more
+// addSpent adds what is told of a run to what its agent used.
+func addSpent(a *bridge.Agent, s *bridge.Spent) {
+	if s != nil && s.Tokens != nil {
+		a.Tokens += s.Tokens.All()
+	}
+	if s != nil && s.CostMicros != nil {
+		a.CostMicros += *s.CostMicros
+	}
+}
+
+// setUsage takes over what an agent has used since its launch, nil when nobody tells it. Where a budget needs a number
+// that is unknown, the agent counts as unmetered, and the tree may do no more
 // (fail closed).
 func setUsage(c *change, a *bridge.Agent, names []string, told *bridge.Usage) error {
 	if told != nil && !told.CostKnown && c.policy().Budget(names).CostUSD > 0 {
@@ -43,6 +56,11 @@ func setUsage(c *change, a *bridge.Agent, names []string, told *bridge.Usage) er
 			a.CostMicros = told.CostMicros
 		}
 	}
+	return c.putUsage(was, a)
+}
+
+// putUsage records what an agent and its tree used, if that changed.
+func (c *change) putUsage(was bridge.Agent, a *bridge.Agent) error {
 	if was.Tokens == a.Tokens && was.CostMicros == a.CostMicros && was.Unmetered == a.Unmetered {
 		return nil
 	}

@@ -149,7 +149,7 @@ func (r *report) judge() {
 		r.Problems = append(r.Problems, "the kill switch is on, until drawbridge-relay start")
 	}
 	if r.Outdated {
-		r.Problems = append(r.Problems, "relay.yaml is newer than the running relay; restart the relay, so that it counts")
+		r.Problems = append(r.Problems, "relay.yaml is newer than the running relay; test it with `drawbridge-relay check`, then restart the relay")
 	}
 	for _, problem := range []string{r.Log.Problem, r.Audit} {
 		if problem != "" {

@@ -211,7 +211,7 @@ type page struct {
 	State  string `help:"List only entries in this state." placeholder:"STATE"`
 	Limit  int    `help:"List at most this many entries, newest first." default:"50"`
 	Before string `help:"Continue a list before this entry; the previous list prints the value." placeholder:"NEXT"`
-	Wide   bool   `help:"Show ids, and up to 2000 characters of each text, even if lines become long."`
+	Wide   bool   `help:"Show ids, what turns took, and up to 2000 characters of each text, even if lines become long."`
 }
 
 func (p page) options() api.ListOptions {

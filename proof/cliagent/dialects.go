@@ -195,8 +195,11 @@ func (c codex) other(t *turn) {
 	c.item(t, "completed", object{"type": "todo_list", "text": "SUBAGENT: no"})
 }
 
-func (codex) end(*turn) {
-	emit(object{"type": "turn.completed", "usage": object{"input_tokens": 6, "cached_input_tokens": 2, "cache_write_input_tokens": 0, "output_tokens": 2, "reasoning_output_tokens": 1}})
+// end counts all turns of the thread together, as codex exec does over a resume (openai/codex#17539).
+func (codex) end(t *turn) {
+	told, _ := os.ReadFile(t.path())
+	n := strings.Count("\n"+string(told), "\nuser: ")
+	emit(object{"type": "turn.completed", "usage": object{"input_tokens": 6 * n, "cached_input_tokens": 2 * n, "cache_write_input_tokens": 0, "output_tokens": 2 * n, "reasoning_output_tokens": n}})
 }
 
 func (codex) fail(_ *turn, text string) int {

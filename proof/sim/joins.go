@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -42,11 +43,14 @@ func (v *verdict) joins(a bridge.Agent, external *cloudAgent) {
 	}
 	for _, t := range v.turns[a.ID] {
 		need, _ := v.o.joined[t.ID].join.Need()
-		if n := len(v.members(a, external, t)); need != 0 && n > 1 && told[t.Seq] == 0 {
+		if n := len(v.members(a, external, t)); need != 0 && n > 1 && told[t.Seq] == 0 && !v.o.user.gaveUp[joinOf(a.ID, t.Seq)] {
 			v.s.fail("agent %s was never told of the %d joined results of turn %d", a.ID, n, t.Seq)
 		}
 	}
 }
+
+// joinOf names the joined results of a turn among what was given up.
+func joinOf(id bridge.AgentID, turn int64) string { return fmt.Sprintf("%s/%d", id, turn) }
 
 func (v *verdict) due(id bridge.AgentID, seq int64) time.Time {
 	for _, t := range v.turns[id] {

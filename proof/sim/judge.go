@@ -170,14 +170,14 @@ func (v *verdict) heard(a bridge.Agent, external *cloudAgent) {
 			}
 		}
 	}
-	want := slices.Clone(v.o.heard[a.ID])
+	want := slices.DeleteFunc(slices.Clone(v.o.heard[a.ID]), func(token string) bool { return v.o.user.gaveUp[token] && !slices.Contains(got, token) })
 	if v.s.cover.Faults[faultClockForward]+v.s.cover.Faults[faultClockBack] > 0 {
 		// Notices are told in the order of their ids, and ids begin with the time
 		// on the clock of whoever made them: order holds as far as clocks do.
 		slices.Sort(got)
 		slices.Sort(want)
 	}
-	complete := v.healthy(a) && external.wrong.IsZero() && !v.o.user.gaveUp[a.ID]
+	complete := v.healthy(a) && external.wrong.IsZero()
 	for _, late := range []bool{false, true} {
 		got, want := v.pick(got, late), v.pick(want, late)
 		if late { // what waited for others comes in the order of their ends, as joins checks

@@ -175,7 +175,12 @@ func (u *user) replayFailed() {
 	t := all[u.w.rng.IntN(len(all))]
 	if a := u.w.agent(t.Agent); a.State == bridge.AgentFailed && u.w.cloud.arrived(a, t) && u.w.chance(0.3) {
 		if _, err := p.engine.GiveUp(p.ctx, t.ID); err == nil {
-			u.gaveUp[t.Agent] = true
+			for _, token := range tokensIn(t.Sent) {
+				u.gaveUp[token] = true
+			}
+			for _, s := range joinStatements(t.Sent) {
+				u.gaveUp[joinOf(t.Agent, s.seq)] = true
+			}
 			u.w.note("user gives up a turn", string(t.ID))
 			u.w.happened("user gives up a turn")
 		}

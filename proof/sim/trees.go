@@ -208,7 +208,7 @@ func (o *oracle) budgetSaid(text string) {
 		word, _, _ := strings.Cut(text[i+len(key):], " ")
 		o.s.happened("budget of " + strings.TrimRight(word, ");") + " used up")
 	}
-	if strings.Contains(text, "does not tell") {
+	if strings.Contains(text, "the budget of tokens or cost cannot be checked") {
 		o.s.happened("budget that cannot be kept")
 	}
 }

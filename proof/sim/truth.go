@@ -186,8 +186,8 @@ type deeds struct {
 	left map[string]bool
 	// replays counts how often a turn of an agent that failed was sent again.
 	replays map[bridge.AgentID]int
-	// gaveUp are the agents of turns that were given up: what such a turn told is not told again.
-	gaveUp map[bridge.AgentID]bool
+	// gaveUp are the tokens and the joined results in turns that were given up: nobody tells them again.
+	gaveUp map[string]bool
 	// joins is how results of subagents come back to an agent since its launch or the last change.
 	joins map[bridge.AgentID]joinPolicy
 	// words are what agents were told, and by which turn it was to go out.

@@ -25,7 +25,7 @@ type user struct {
 
 func newUser(w *world) *user {
 	return &user{w: w, urged: map[bridge.AgentID]int{},
-		deeds: deeds{left: map[string]bool{}, replays: map[bridge.AgentID]int{}, gaveUp: map[bridge.AgentID]bool{}, joins: map[bridge.AgentID]joinPolicy{}, words: map[string]bridge.Turn{}, moves: map[bridge.AgentID]string{}}}
+		deeds: deeds{left: map[string]bool{}, replays: map[bridge.AgentID]int{}, gaveUp: map[string]bool{}, joins: map[bridge.AgentID]joinPolicy{}, words: map[string]bridge.Turn{}, moves: map[bridge.AgentID]string{}}}
 }
 
 // door returns a process that answers, or nil.

@@ -219,6 +219,9 @@ func spent(s *wire.Spent) *bridge.Spent {
 	if s == nil {
 		return nil
 	}
+	if s = s.Known(); s == nil {
+		return nil
+	}
 	out := &bridge.Spent{CostMicros: s.CostMicros, Model: s.Model}
 	if t := s.Tokens; t != nil {
 		out.Tokens = &bridge.Tokens{Input: t.Input, Output: t.Output, CacheWrite: t.CacheWrite, CacheRead: t.CacheRead}

@@ -326,7 +326,6 @@ func (r *Relay) SwitchOn() error {
 	return r.note(audit.Event{Event: audit.Resumed})
 }
 
-// note writes an audit line if there is an audit.
 // noteFile says that another relay.yaml counts. Who changed it is not known: an action without a sandbox could, and so could its user.
 func (r *Relay) noteFile(before, now settings.Config) {
 	r.o.Log.Warn().Str("file", now.SHA256).Str("before", before.SHA256).Msg("relay.yaml changed, and its clones and permissions count now; if that was not you, type drawbridge-relay stop and look through it")
@@ -339,6 +338,7 @@ func changedFile(before, now string) audit.Event {
 	return audit.Event{Event: audit.Changed, File: now, Reason: "relay.yaml was " + before}
 }
 
+// note writes an audit line if there is an audit.
 func (r *Relay) note(e audit.Event) error {
 	if r.o.Audit == nil {
 		return nil

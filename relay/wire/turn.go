@@ -178,7 +178,7 @@ type TurnEnded struct {
 	Until int64 `json:"until,omitempty"`
 	// Replayed is true when the end was recorded earlier.
 	Replayed bool `json:"replayed,omitempty"`
-	// Spent is what the turn took as the agent says it, nil where it says nothing.
+	// Spent is what the turn took as the agent says it, nil where it says nothing. Who reads it takes [Spent.Known].
 	Spent *Spent `json:"spent,omitempty"`
 	// Unclear is true when the relay cannot tell whether the agent got the turn. Cause is TurnCrashed then.
 	Unclear bool `json:"unclear,omitempty"`
@@ -203,7 +203,7 @@ func (e TurnEnded) check() error {
 	case e.Until != 0 && e.Cause != TurnLimited && e.Refusal == "":
 		return errors.New("a turn's end that has a time to wait for and no reason to wait")
 	}
-	return errors.Join(e.Spent.check(), checkText("the reply", e.Text, MaxReplyText), checkText("the evidence", e.Evidence, MaxEvidence), checkText("the error", e.Error, MaxLine))
+	return errors.Join(checkText("the reply", e.Text, MaxReplyText), checkText("the evidence", e.Evidence, MaxEvidence), checkText("the error", e.Error, MaxLine))
 }
 
 // TurnKnown is what a relay's record of a session knows of a turn.

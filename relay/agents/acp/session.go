@@ -188,9 +188,6 @@ func (c *Conn) NewSession(ctx context.Context, o Start) (*Session, error) {
 		return nil, c.broke("the agent opened a session without an id")
 	}
 	s := c.session(said.SessionID, o.Tell)
-	s.mu.Lock()
-	s.spending.known = true
-	s.mu.Unlock()
 	return s, s.adopt(ctx, said)
 }
 

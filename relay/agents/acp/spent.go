@@ -11,9 +11,8 @@ import (
 // spending is what an agent says of the cost and the model of a session. It only informs.
 type spending struct {
 	model string
-	// cost is what the session has cost so far, in US dollars. It is known where the session began here or the agent told it, which told says.
-	cost        float64
-	known, told bool
+	// cost is what the session has cost so far, in millionths of a US dollar; nil until the agent says it.
+	cost *int64
 	// counted sums the tokens that came with the messages of the turn that runs, nil without any.
 	counted *wire.Tokens
 }
@@ -54,7 +53,8 @@ func (s *spending) hears(kind string, params json.RawMessage) {
 		cost, _ := loosejson.Object(n.Update.Cost)
 		var amount float64
 		if loosejson.Text(cost["currency"]) == "USD" && json.Unmarshal(cost["amount"], &amount) == nil && amount >= 0 {
-			s.cost, s.known, s.told = amount, true, true
+			micros := int64(math.Round(min(amount, maxCost) * 1e6))
+			s.cost = &micros
 		}
 	case optionUpdate:
 		_ = json.Unmarshal(params, &n)
@@ -69,6 +69,9 @@ func (s *spending) hears(kind string, params json.RawMessage) {
 		}
 	}
 }
+
+// maxCost bounds the cost of a session, in US dollars.
+const maxCost = 1e6
 
 // Updates that tell what a session takes. The library does not know the second.
 const (
@@ -115,15 +118,11 @@ func (p prompted) tokens() *wire.Tokens {
 	return tokensOf{Input: count["input_tokens"], Output: count["output_tokens"]}.tokens()
 }
 
-// took is what a turn took. before is what was known when it began.
-func (s spending) took(before spending, said prompted) *wire.Spent {
+// took is what a turn took, and total what the session took so far, which agents say of its cost alone.
+func (s spending) took(said prompted) (turn, total *wire.Spent) {
 	spent := wire.Spent{Tokens: said.tokens(), Model: s.model}
 	if spent.Tokens == nil {
 		spent.Tokens = s.counted
 	}
-	if s.told && before.known {
-		micros := int64(math.Round((s.cost - before.cost) * 1e6))
-		spent.CostMicros = &micros
-	}
-	return spent.Known()
+	return spent.Known(), wire.Spent{CostMicros: s.cost}.Known()
 }

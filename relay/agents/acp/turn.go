@@ -20,6 +20,8 @@ type Answer struct {
 	Messages []string
 	// Spent is what the turn took, nil where the agent does not say it.
 	Spent *wire.Spent
+	// Total is what the session took so far, of that which the agent counts for the session and not for the turn; nil for nothing.
+	Total *wire.Spent
 	// Updates counts what the agent reported.
 	Updates int
 	// Noise is what was left out of its output since the process began.
@@ -70,7 +72,6 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 		s.late.cut()
 		s.spending.counted = nil
 	}
-	before := s.spending
 	s.mu.Unlock()
 	if busy {
 		return Answer{}, &agents.Error{Cause: agents.Crashed, Reason: "the relay began a turn while another one ran in the same session"}
@@ -85,13 +86,14 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 		_ = s.late.add(t.text.openLine()) // what is too long is left out
 	}
 	t.steps.end()
-	a, old := Answer{Messages: t.text.all(), Updates: t.updates, Noise: s.conn.Noise(), Spent: s.spending.took(before, said)}, t.old
+	a, old := Answer{Messages: t.text.all(), Updates: t.updates, Noise: s.conn.Noise()}, t.old
+	a.Spent, a.Total = s.spending.took(said)
 	s.mu.Unlock()
 	switch {
 	case err != nil:
 		return a, err
 	case old: // an old answer must not run its commands again
-		return Answer{Updates: a.Updates, Noise: a.Noise, Spent: a.Spent}, &agents.Error{Cause: agents.Crashed, Reason: "the agent sent its history in the middle of the turn, so that its answer cannot be told from older ones"}
+		return Answer{Updates: a.Updates, Noise: a.Noise, Spent: a.Spent, Total: a.Total}, &agents.Error{Cause: agents.Crashed, Reason: "the agent sent its history in the middle of the turn, so that its answer cannot be told from older ones"}
 	}
 	return a, s.judge(ctx, said.StopReason)
 }

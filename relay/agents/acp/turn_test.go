@@ -726,47 +726,33 @@ func TestBypassingMode(t *testing.T) {
 	})
 }
 
-// What a turn cost is what the session costs more than before. In a session of an earlier process that is unknown until the agent has told it once. An
-// agent that changes its model names the new one.
+// An agent says what its session cost so far, and names its model when that changes. What cannot be a cost is none.
 func TestSpent(t *testing.T) {
 	t.Parallel()
 	costs := func(amount string) string {
 		return `{"sessionUpdate":"usage_update","used":1,"size":2,"cost":{"amount":` + amount + `,"currency":"USD"}}`
 	}
-	for name, want := range map[string][]string{
-		"session/new":    {`{"cost_micros":500000,"model":"small"}`, `{"cost_micros":0,"model":"small"}`, `{"cost_micros":1250000,"model":"large"}`, `{"model":"large"}`},
-		"session/resume": {`{"model":"small"}`, `{"cost_micros":0,"model":"small"}`, `{"cost_micros":1250000,"model":"large"}`, `{"model":"large"}`},
-	} {
-		play(t, acp.Options{}, func(f *fake) {
-			f.answer(f.want("initialize"), whole)
-			f.answer(f.want(name), `{"sessionId":"s1","models":{"currentModelId":"small"}}`)
-			for _, updates := range [][]string{
-				{costs("0.5")}, {}, {costs("1"), costs("1.75"), `{"sessionUpdate":"config_option_update","configOptions":[{"id":"m","category":"model","currentValue":"large"}]}`}, {costs("0.1"), costs(`"2"`)},
-			} {
-				p := f.want("session/prompt")
-				for _, u := range updates {
-					f.update("s1", u)
-				}
-				f.answer(p, `{"stopReason":"end_turn"}`)
+	want := []string{`{"model":"small"}`, `{"model":"small"} {"cost_micros":500000}`, `{"model":"large"} {"cost_micros":1750000}`, `{"model":"large"} {"cost_micros":100000}`}
+	play(t, acp.Options{}, func(f *fake) {
+		f.answer(f.want("initialize"), whole)
+		f.answer(f.want("session/new"), `{"sessionId":"s1","models":{"currentModelId":"small"}}`)
+		for _, updates := range [][]string{
+			{}, {costs("0.5")}, {costs("1"), costs("1.75"), `{"sessionUpdate":"config_option_update","configOptions":[{"id":"m","category":"model","currentValue":"large"}]}`},
+			{costs("0.1"), costs(`"2"`), costs("-1"), `{"sessionUpdate":"usage_update","used":1,"size":2,"cost":{"amount":3,"currency":"EUR"}}`, `{"sessionUpdate":"config_option_update","configOptions":7}`},
+		} {
+			p := f.want("session/prompt")
+			for _, u := range updates {
+				f.update("s1", u)
 			}
-		}, func(ctx context.Context, c *acp.Conn) {
-			if _, err := c.Initialize(ctx); err != nil {
-				t.Fatal(err)
+			f.answer(p, `{"stopReason":"end_turn"}`)
+		}
+	}, func(ctx context.Context, c *acp.Conn) {
+		s := open(t, ctx, c)
+		for n := range want {
+			a, err := s.Prompt(ctx, "Go.")
+			if got := spentText(a); err != nil || got != want[n] {
+				t.Errorf("turn %d: %s, want %s; %v", n+1, got, want[n], err)
 			}
-			begin := c.NewSession
-			if name == "session/resume" {
-				begin = func(ctx context.Context, o acp.Start) (*acp.Session, error) { return c.Resume(ctx, "s1", o) }
-			}
-			s, err := begin(ctx, acp.Start{Dir: "/work"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for n := range want {
-				a, err := s.Prompt(ctx, "Go.")
-				if got := spentText(a.Spent); err != nil || got != want[n] {
-					t.Errorf("%s, turn %d: %s, want %s; %v", name, n+1, got, want[n], err)
-				}
-			}
-		})
-	}
+		}
+	})
 }

@@ -13,7 +13,6 @@ import (
 	"drawbridge/proof/wires"
 	"drawbridge/relay/agents"
 	"drawbridge/relay/agents/acp"
-	"drawbridge/relay/wire"
 )
 
 // playing is how the recorded output of an agent comes to the driver.
@@ -153,7 +152,7 @@ func turnsOf(t *testing.T, lines []string, o acp.Options, w playing) (out []stri
 		for n := range 3 {
 			a, err := s.Prompt(ctx, fmt.Sprintf("[turn %d] Do it.", n+1))
 			if w.spent != nil {
-				*w.spent = append(*w.spent, spentText(a.Spent))
+				*w.spent = append(*w.spent, spentText(a))
 			}
 			if !note(a.Text(), err) && n < 2 {
 				return
@@ -215,11 +214,11 @@ func TestWires(t *testing.T) {
 	})
 }
 
-// takes is what the three turns of each agent took, as it says. Each answer of the scripted model counts 3 tokens in, of which codex has one from a
+// takes is what the three turns of each agent took, as it says, and what its session cost so far. Each answer of the scripted model counts 3 tokens in, of which codex has one from a
 // cache, and 2 out. The second turn has two answers, and so has the third of Claude and Gemini. OpenCode counts the last answer alone.
 var takes = map[string]string{
-	"claude-acp": `{"tokens":{"input":3,"output":2},"cost_micros":65,"model":"default"}; {"tokens":{"input":6,"output":4},"cost_micros":130,"model":"default"}; ` +
-		`{"tokens":{"input":6,"output":4},"cost_micros":130,"model":"default"}`,
+	"claude-acp": `{"tokens":{"input":3,"output":2},"model":"default"} {"cost_micros":65}; {"tokens":{"input":6,"output":4},"model":"default"} {"cost_micros":195}; ` +
+		`{"tokens":{"input":6,"output":4},"model":"default"} {"cost_micros":325}`,
 	"codex-acp": `{"tokens":{"input":2,"output":2,"cache_read":1},"model":"scripted"}; {"tokens":{"input":4,"output":4,"cache_read":2},"model":"scripted"}; ` +
 		`{"tokens":{"input":2,"output":2,"cache_read":1},"model":"scripted"}`,
 	"gemini":   `{"tokens":{"input":3,"output":2},"model":"auto"}; {"tokens":{"input":6,"output":4},"model":"auto"}; {"tokens":{"input":6,"output":4},"model":"auto"}`,
@@ -228,9 +227,14 @@ var takes = map[string]string{
 		`{"tokens":{"input":3,"output":2},"model":"$runtime|openai|scripted(openai)"}`,
 }
 
-func spentText(s *wire.Spent) string {
-	text, _ := json.Marshal(s)
-	return string(text)
+// spentText is what a turn took, and where the agent says more, what its session took so far.
+func spentText(a acp.Answer) string {
+	turn, _ := json.Marshal(a.Spent)
+	if a.Total == nil {
+		return string(turn)
+	}
+	total, _ := json.Marshal(a.Total)
+	return string(turn) + " " + string(total)
 }
 
 // checkSteps checks what people saw of the recorded turns: every word of the answers in its order, the two commands, and that the second, which was

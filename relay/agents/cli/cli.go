@@ -173,7 +173,7 @@ func (c *conversation) name(id string) error {
 // judge says what came of the turn. An answer that was read counts, however the program ended.
 func (c *conversation) judge(ctx context.Context, r *reader, end host.OnceEnd) (acp.Answer, error) {
 	out := r.outcome(end)
-	answer := acp.Answer{Updates: out.events, Spent: out.spent.Known(), Noise: out.noise}
+	answer := acp.Answer{Updates: out.events, Spent: out.spent.Known(), Total: out.total.Known(), Noise: out.noise}
 	if out.text != "" {
 		answer.Messages = []string{out.text}
 	}

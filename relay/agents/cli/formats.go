@@ -230,9 +230,10 @@ func (f *claude) failure(r *claudeResult, text string) *failure {
 // codex reads what codex exec writes with --json (0.169.0).
 type codex struct {
 	steps
-	id     string
-	said   string
-	done   bool
+	id   string
+	said string
+	done bool
+	// tokens are those of the whole session: it says no others.
 	tokens *wire.Tokens
 	reason string
 	failed bool
@@ -341,7 +342,7 @@ func (f *codex) item(e codexEvent) {
 }
 
 func (f *codex) outcome() outcome {
-	out := outcome{text: f.said, answered: f.done, spent: wire.Spent{Tokens: f.tokens}}
+	out := outcome{text: f.said, answered: f.done, total: wire.Spent{Tokens: f.tokens}}
 	if !f.done && (f.failed || f.reason != "") {
 		out.failed = &failure{words: f.reason}
 	}

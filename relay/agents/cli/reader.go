@@ -36,7 +36,8 @@ type outcome struct {
 	// answered is true when the program said that its turn ended well; text is its answer then, and else what it had said.
 	answered bool
 	text     string
-	spent    wire.Spent
+	// spent is what the turn took, and total what the session took so far.
+	spent, total wire.Spent
 	// failed is the failure that the program reported, nil for none.
 	failed *failure
 	// broke is set when the relay ended the turn because of what the program wrote.

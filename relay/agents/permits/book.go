@@ -45,7 +45,7 @@ var (
 type Options struct {
 	// Config has the entries and the state folder.
 	Config settings.Config
-	// Live is Config with the changes that count since; unless set, there are none.
+	// Live is Config with the changes that count since; unless set, it follows the file of Config.
 	Live *settings.Live
 	// Prompters show questions to a person at this machine.
 	Prompters map[string]approval.Prompter

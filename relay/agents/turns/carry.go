@@ -146,6 +146,7 @@ func (j *job) failed(err error) wire.TurnEnded {
 	if p := j.before; p != nil && p.said {
 		return j.evidence(end)
 	}
+	end.Spent = &nothing
 	return j.over(end, "")
 }
 
@@ -286,10 +287,10 @@ func (j *job) exchange(text string, used bool) (wire.TurnEnded, next) {
 func (j *job) answered(answer acp.Answer, err error) wire.TurnEnded {
 	noisy := j.notice(answer.Noise)
 	end := endOf(err)
-	end.ID, end.Text, end.Spent = j.t.ID, answer.Text(), answer.Spent
+	end.ID, end.Text, end.Spent = j.t.ID, answer.Text(), j.spent(answer)
 	end = fitting(end)
 	failpoint.Here("turns.answered.before")
-	recorded := j.write(line{Step: stepAnswered, Turn: j.t.ID, End: &end, Noisy: noisy, Noticed: j.noticed})
+	recorded := j.write(line{Step: stepAnswered, Turn: j.t.ID, End: &end, Noisy: noisy, Noticed: j.noticed, Total: answer.Total})
 	failpoint.Here("turns.answered.after")
 	switch end.Cause {
 	case wire.TurnHung, wire.TurnAsking, wire.TurnCrashed, wire.TurnFailed, wire.TurnLoginMissing: // the next process reads the login that a person makes
@@ -302,6 +303,12 @@ func (j *job) answered(answer acp.Answer, err error) wire.TurnEnded {
 		return end
 	}
 	return j.evidence(end)
+}
+
+func (j *job) spent(answer acp.Answer) *wire.Spent {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return spentBy(answer, j.record.total)
 }
 
 // notice collects what the evidence tells beside the work: noise in the agent's output once for a session, and words that came late.

@@ -31,7 +31,7 @@ const Folder = "sessions"
 // Options is what a [Host] is made of.
 type Options struct {
 	Config settings.Config
-	// Live is Config with the changes that count since; unless set, there are none.
+	// Live is Config with the changes that count since; unless set, it follows the file of Config.
 	Live *settings.Live
 	// Drivers open conversations, by the kind of an entry.
 	Drivers map[string]Driver
@@ -407,13 +407,13 @@ func (h *Host) refuse(t wire.Turn) *wire.TurnEnded {
 	if t.Home.Repo == "" {
 		return nil
 	}
-	_, why := h.repo(t.Agent, t.Home.Repo)
+	_, why := h.repo(h.o.Live.Now().Repos, t.Agent, t.Home.Repo)
 	return why
 }
 
-// repo returns the clone that an agent may work on, or why it may not.
-func (h *Host) repo(agent, name string) (settings.Repo, *wire.TurnEnded) {
-	repo, listed := h.o.Live.Now().Repos[name]
+// repo returns the clone of a list that an agent may work on, or why it may not.
+func (h *Host) repo(list map[string]settings.Repo, agent, name string) (settings.Repo, *wire.TurnEnded) {
+	repo, listed := list[name]
 	if !listed {
 		return repo, unlisted("repository %q is not listed in %s; add it: repos: { %s: { clone: /path/to/your/clone, agents: [%s] } }%s", name, h.o.Config.File, name, agent, h.restart())
 	}
@@ -426,7 +426,7 @@ func (h *Host) repo(agent, name string) (settings.Repo, *wire.TurnEnded) {
 // restart says what to do where a change of relay.yaml does not count at once.
 func (h *Host) restart() string {
 	if h.o.Live.Outdated() {
-		return ", and restart the relay: relay.yaml has a change that counts only then"
+		return ", and restart the relay: relay.yaml has another change that waits for this"
 	}
 	return ""
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"drawbridge/relay/agents/workspace"
+	"drawbridge/relay/runner/settings"
 	"drawbridge/relay/wire"
 )
 
@@ -69,11 +70,12 @@ func (h *Host) settleIn(ctx context.Context, l *lane, t wire.Turn) (*place, erro
 		home.Ref = ref
 	}
 	l.mu.Unlock()
-	space, made, err := h.space(ctx, home, t.Agent)
+	repos := h.o.Live.Now().Repos // the same clones for all of the turn
+	space, made, err := h.space(ctx, repos, home, t.Agent)
 	if err != nil {
 		return nil, err
 	}
-	p := &place{space: space, dir: space.Dir(), since: head, setup: h.o.Live.Now().Repos[home.Repo].Setup, readOnly: home.ReadOnly}
+	p := &place{space: space, dir: space.Dir(), since: head, setup: repos[home.Repo].Setup, readOnly: home.ReadOnly}
 	if p.hold, err = space.Hold(); err != nil {
 		return nil, err
 	}
@@ -93,15 +95,15 @@ func (h *Host) settleIn(ctx context.Context, l *lane, t wire.Turn) (*place, erro
 }
 
 // space returns the workspace of a home; made is true when it did not exist.
-func (h *Host) space(ctx context.Context, home wire.Home, agent string) (space *workspace.Space, made bool, err error) {
+func (h *Host) space(ctx context.Context, repos map[string]settings.Repo, home wire.Home, agent string) (space *workspace.Space, made bool, err error) {
 	if home.Repo == "" {
 		if space, err = h.o.Spaces.Get(ctx, home.Within); err != nil {
 			return nil, false, err
 		}
-		return space, false, h.mayWorkIn(space, agent)
+		return space, false, h.mayWorkIn(space, repos, agent)
 	}
 	// relay.yaml may have changed since the session began.
-	repo, why := h.repo(agent, home.Repo)
+	repo, why := h.repo(repos, agent, home.Repo)
 	if why != nil {
 		return nil, false, &refusedError{*why}
 	}
@@ -120,8 +122,8 @@ func (h *Host) space(ctx context.Context, home wire.Home, agent string) (space *
 }
 
 // mayWorkIn refuses the workspace of another agent whose clone is not listed for this one.
-func (h *Host) mayWorkIn(space *workspace.Space, agent string) error {
-	for name, repo := range h.o.Live.Now().Repos {
+func (h *Host) mayWorkIn(space *workspace.Space, repos map[string]settings.Repo, agent string) error {
+	for name, repo := range repos {
 		real, err := filepath.EvalSymlinks(repo.Clone)
 		if err != nil || real != space.Clone() {
 			continue
@@ -129,7 +131,7 @@ func (h *Host) mayWorkIn(space *workspace.Space, agent string) error {
 		if slices.Contains(repo.Agents, agent) {
 			return nil
 		}
-		_, why := h.repo(agent, name)
+		_, why := h.repo(repos, agent, name)
 		return &refusedError{*why}
 	}
 	return &refusedError{*unlisted("the workspace of %s belongs to the clone %s, which is not listed below repos: in %s; list it there with agents: [%s]%s", space.Agent(), space.Clone(), h.o.Config.File, agent, h.restart())}

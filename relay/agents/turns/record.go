@@ -73,6 +73,8 @@ type line struct {
 	// Noisy and Noticed belong to stepAnswered: the evidence tells of noise in the agent's output, and all that it tells beside the work.
 	Noisy   bool     `json:"noisy,omitempty"`
 	Noticed []string `json:"noticed,omitempty"`
+	// Total belongs to stepAnswered, too: what the session took so far, of that which the agent counts so.
+	Total *wire.Spent `json:"total,omitempty"`
 }
 
 // check reports what no relay would write.
@@ -143,6 +145,8 @@ type record struct {
 	head string
 	// late is what the agent said too late and shall hear of, and fresh is the part of it that no evidence told.
 	late, fresh string
+	// total is what the session took so far, as the agent said last.
+	total wire.Spent
 	// noisy is true once the evidence of a turn told of noise in the agent's output.
 	noisy bool
 	// lines counts the lines that were taken in. One that the disk refused may stand behind them.
@@ -202,6 +206,9 @@ func (r *record) apply(l line) error {
 	case stepBegin:
 		r.session, r.agent, r.home = l.Session, l.Agent, *l.Home
 	case stepNamed:
+		if l.Name != r.name {
+			r.total = wire.Spent{}
+		}
 		r.name = l.Name
 	case stepOpened:
 		r.torn = true
@@ -245,7 +252,7 @@ func (r *record) applyTurn(l line) error {
 		r.noisy = r.noisy || l.Noisy
 	}
 	if l.Step == stepAnswered {
-		r.fresh = ""
+		r.fresh, r.total = "", later(r.total, l.Total)
 		if p.answered() { // the agent has read the turn, and what was told in it
 			r.late = ""
 		}

@@ -35,10 +35,10 @@ func TestRepo(t *testing.T) {
 		{listed, "", ""},
 		{strings.Replace(listed, "[one]", "[two]", 1), "", `agent "one" may not work on local/r; add it to repos: local/r: agents: in ` + file},
 		{"", "", `repository "local/r" is not listed in ` + file + "; add it: repos: { local/r: { clone: /path/to/your/clone, agents: [one] } }"},
-		{listed, ", slots: 2", `repository "local/r" is not listed in ` + file + "; add it: repos: { local/r: { clone: /path/to/your/clone, agents: [one] } }, and restart the relay: relay.yaml has a change that counts only then"},
+		{listed, ", slots: 2", `repository "local/r" is not listed in ` + file + "; add it: repos: { local/r: { clone: /path/to/your/clone, agents: [one] } }, and restart the relay: relay.yaml has another change that waits for this"},
 	} {
 		put(step.repos, step.rest)
-		repo, why := h.repo("one", "local/r")
+		repo, why := h.repo(h.o.Live.Now().Repos, "one", "local/r")
 		if (why == nil) != (step.refused == "") || why != nil && why.Error != step.refused || why == nil && repo.Clone != filepath.Dir(file) {
 			t.Errorf("repos: { %s }%s: %+v, %+v", step.repos, step.rest, repo, why)
 		}

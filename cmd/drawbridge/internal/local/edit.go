@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"gopkg.in/yaml.v3"
 
@@ -15,11 +16,19 @@ import (
 )
 
 // Edit writes the changed text into a file beside path, and shows that to judge. Without an error of judge the file takes the place of path, otherwise
-// path stays as it is. Of a link, the file that it names is changed. The file keeps its mode.
+// path stays as it is. Of a link, the file that it names is changed. The file keeps its mode. Programs that edit files of one folder wait for each other.
 func Edit(path string, change func([]byte) ([]byte, error), judge func(trial string) error) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return err
+	}
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	if err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", folder.Name(), err)
 	}
 	stat, err := os.Stat(path)
 	if err != nil {

@@ -251,7 +251,7 @@ func enrolled(ctx context.Context, client *api.Client, name string, wanted []str
 	case r.Connected == nil:
 		f.Detail = fmt.Sprintf("is %s; start it there with `drawbridge-relay run`", r.State)
 	case r.Outdated != nil:
-		f.Detail = "its relay.yaml is newer than the running relay; restart the relay there, so that it counts"
+		f.Detail = "its relay.yaml is newer than the running relay; test it there with `drawbridge-relay check`, then restart the relay"
 	case r.Stopped != nil:
 		f.Detail = "its kill switch is on, so it runs nothing; turn it off there with `drawbridge-relay start`"
 	default:

@@ -186,8 +186,9 @@ func (c *console) status(now time.Time) string {
 	if len(all) == 0 {
 		return ""
 	}
-	for i := range all {
-		all[i] = strings.TrimPrefix(all[i], c.focus+" ") // its name follows
+	if at := slices.IndexFunc(all, func(s string) bool { return strings.HasPrefix(s, c.focus+" ") }); at >= 0 {
+		first := strings.TrimPrefix(all[at], c.focus+" ") // its name follows
+		all = slices.Insert(slices.Delete(all, at, at+1), 0, first)
 	}
 	text, room := all[0], c.u.screen.width()/2
 	for n, one := range all[1:] {

@@ -373,7 +373,7 @@ func TestStatusLine(t *testing.T) {
 		shows("")
 		shows("[works (1s)] app> ", "app works (1s)")
 		shows("", "app works (1s)")
-		shows("[works (2s); kid starts (0s)] app> ", "app works (2s)", "kid starts (0s)")
+		shows("[works (2s); a-kid starts (0s)] app> ", "a-kid starts (0s)", "app works (2s)")
 		shows("[works (2s); kid starts (0s); 2 more] app> ", "app works (2s)", "kid starts (0s)", "other says nothing (1m)", "z works (1s)")
 		machine.ask("one")
 		shows("Question 1, approve one? [y/N] ", "app waits for an answer (1s)")

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"drawbridge/cmd/drawbridge/internal/local"
+	"drawbridge/relay/runner/control"
 	"drawbridge/relay/runner/settings"
 )
 
@@ -62,6 +63,9 @@ func (c *console) wrote(ctx context.Context, key string) {
 		return
 	}
 	c.answered(key)
+	if s, err := control.NewClient(c.u.relay.State).Status(ctx); err == nil && s.Outdated {
+		c.u.say("the rule counts when the relay starts again, because relay.yaml has another change that waits for this")
+	}
 }
 
 // addRule writes a rule for a command into relay.yaml, unless the file has it.
