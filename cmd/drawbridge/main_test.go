@@ -76,6 +76,7 @@ func TestScripts(t *testing.T) {
 			"type":      typeLine,
 			"noneleft":  noneLeft,
 			"killchild": killChild,
+			"follows":   followsPage,
 			"world":     setWorld,
 			"front":     setFront,
 			"port":      setPorts,

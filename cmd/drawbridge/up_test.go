@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -143,19 +144,18 @@ func startTTY(ts *testscript.TestScript, neg bool, args []string) {
 	keys, terminal, err := openTTY()
 	ts.Check(err)
 	defer terminal.Close()
+	var shown sync.WaitGroup
+	ts.Defer(func() { // after the process is gone, also where the script fails
+		shown.Wait()
+		_ = keys.Close()
+	})
 	p := spawnWith(ts, terminal, args)
 	p.keys = keys
 	log, err := os.OpenFile(p.log, os.O_APPEND|os.O_WRONLY, 0)
 	ts.Check(err)
-	shown := make(chan struct{})
-	go func() {
-		defer close(shown)
+	shown.Go(func() {
 		defer log.Close()
 		_, _ = io.Copy(log, keys) // until the last process has closed the terminal
-	}()
-	ts.Defer(func() {
-		<-shown
-		_ = keys.Close()
 	})
 }
 
@@ -171,3 +171,42 @@ func typeLine(ts *testscript.TestScript, neg bool, args []string) {
 	_, err := p.keys.WriteString(args[1] + "\n")
 	ts.Check(err)
 }
+
+// sessionPage is the page whose blocks of text a session follows.
+const sessionPage = "../../docs/tutorial/two-agents.md"
+
+// followsPage is "follows <n> <name>": the lines of the nth block of sessionPage stand in the log of a process, in their order. What the page leaves
+// out is written as … there.
+func followsPage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: follows <n> <name>")
+	}
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	page, err := os.ReadFile(sessionPage)
+	ts.Check(err)
+	blocks := strings.Split(string(page), "\n```")
+	if 2*n-1 >= len(blocks) {
+		ts.Fatalf("the page has no block %d", n)
+	}
+	log, err := os.ReadFile(ts.MkAbs(args[1] + ".log"))
+	ts.Check(err)
+	shown := escapes.ReplaceAllString(strings.ReplaceAll(string(log), "\a", ""), "\n")
+	for line := range strings.Lines(strings.TrimPrefix(blocks[2*n-1], "\n")) {
+		if line = strings.TrimRight(line, "\n"); line == "…" || strings.HasPrefix(line, "$ ") {
+			continue
+		}
+		parts := strings.Split(line, "…")
+		for i := range parts {
+			parts[i] = regexp.QuoteMeta(parts[i])
+		}
+		at := regexp.MustCompile(`(?m)^ *(\[.*\] )?` + strings.Join(parts, ".*") + " *$").FindStringIndex(shown)
+		if at == nil {
+			ts.Fatalf("block %d has the line\n%s\nand there is none such in the rest of %s:\n%s", n, line, args[1], shown)
+		}
+		shown = shown[at[1]:]
+	}
+}
+
+// escapes are what an input line writes to move the cursor and to clear, and the end of a line.
+var escapes = regexp.MustCompile(`(\x1b\[[?0-9;]*[a-zA-Z]|\r)+`)

@@ -3,6 +3,7 @@ package acpagent
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,13 +22,13 @@ type progress struct {
 
 // progressOf returns the orders of a prompt. For one that asks to continue, these are the orders of the turn that an earlier process has not begun.
 func (t *play) progressOf(prompt string) progress {
-	p := progress{path: t.session.path + ".progress", orders: ordersOf(prompt)}
+	p := progress{path: t.session.path + ".progress", orders: t.ordersOf(prompt)}
 	if mark, continues := markOf(prompt); continues {
 		if done, err := os.ReadFile(p.path); err == nil {
 			p.from, _ = strconv.Atoi(string(done))
 		}
 		prompt, _ = t.session.interrupted(mark)
-		p.orders = ordersOf(prompt)
+		p.orders = t.ordersOf(prompt)
 		p.from = min(p.from, len(p.orders))
 		if p.orders = p.orders[p.from:]; len(p.orders) == 0 {
 			_, p.finished = t.session.interrupted(mark)
@@ -53,8 +54,25 @@ func (p progress) did(i int) {
 	}
 }
 
-func ordersOf(prompt string) (orders []string) {
-	for line := range strings.Lines(prompt) {
+// rehearsedFile is a file in HOME with orders for prompts that have none: a line "at WORDS", and below it what to do at a prompt with these words.
+const rehearsedFile = "rehearsed"
+
+func (a *agent) ordersOf(prompt string) []string {
+	orders := ordersIn(prompt)
+	if len(orders) > 0 {
+		return orders
+	}
+	file, _ := os.ReadFile(filepath.Join(a.home, rehearsedFile)) // without one nothing was rehearsed
+	for _, part := range strings.Split("\n"+string(file), "\nat ")[1:] {
+		if words, rest, _ := strings.Cut(part, "\n"); strings.Contains(prompt, words) {
+			return ordersIn(rest)
+		}
+	}
+	return nil
+}
+
+func ordersIn(text string) (orders []string) {
+	for line := range strings.Lines(text) {
 		if order, found := strings.CutPrefix(strings.TrimRight(line, "\n"), "do: "); found {
 			orders = append(orders, order)
 		}

@@ -81,7 +81,7 @@ type play struct {
 //
 //	say TEXT, think TEXT, quote TEXT, tool TEXT     updates of these kinds; only the first is the agent's answer
 //	unknown                                         updates that no version of the protocol has
-//	ask KIND COMMAND                                asks for permission and says what was answered
+//	ask KIND COMMAND, run COMMAND                   asks for permission and says what was answered, or runs the command then
 //	request METHOD                                  asks the client for something else
 //	elsewhere TEXT                                  speaks and asks for a permission in a session that never was
 //	sleep DURATION, hang, deaf                      does nothing for a time, without an end, or leaves its input unread
@@ -95,7 +95,7 @@ type play struct {
 //	exit CODE, kill N, spawn                        ends the process, kill in the first N prompts of the turn (1 unless given); or starts
 //	                                                one that leaves the process group
 //
-// A prompt without such a line is answered with "done". One that asks to continue goes on behind what was begun.
+// A prompt without such a line, for which nothing was rehearsed, is answered with "done". One that asks to continue goes on behind what was begun.
 func (t *play) play(p progress) {
 	scripted := false
 	for i, order := range p.orders {
@@ -157,7 +157,15 @@ func init() {
 			t.update(t.session.id, object{"sessionUpdate": "unheard_of_too", "title": "SUBAGENT: unknown"})
 			t.send(message{Method: "_acpagent/unheard_of", Params: object{}})
 		},
-		"ask": (*play).askPermission,
+		"ask": func(t *play, rest string) {
+			kind, command, _ := strings.Cut(rest, " ")
+			t.say("asked for " + command + ": " + t.askPermission(kind, command))
+		},
+		"run": func(t *play, rest string) {
+			if t.askPermission("execute", rest) == "allow_once" {
+				t.sh(rest)
+			}
+		},
 		"request": func(t *play, rest string) {
 			t.note(Line{Event: Replied, Session: t.session.id, Text: string(t.agent.ask(rest, object{"sessionId": t.session.id}))})
 		},
@@ -229,8 +237,7 @@ func (t *play) tool(rest string) {
 }
 
 // askPermission asks as OpenCode does: the ids of the options say nothing about their kinds.
-func (t *play) askPermission(rest string) {
-	kind, command, _ := strings.Cut(rest, " ")
+func (t *play) askPermission(kind, command string) string {
 	options := []object{
 		{"optionId": "reject", "name": "Allow once", "kind": "allow_once"}, {"optionId": "allow", "name": "Always", "kind": "allow_always"},
 		{"optionId": "once", "name": "Reject", "kind": "reject_once"},
@@ -248,7 +255,7 @@ func (t *play) askPermission(rest string) {
 		at := slices.IndexFunc(options, func(o object) bool { return o["optionId"] == got.Outcome.OptionID })
 		if at < 0 {
 			t.fault("the option %q was not offered", got.Outcome.OptionID)
-			return
+			return ""
 		}
 		answer = fmt.Sprint(options[at]["kind"])
 	}
@@ -256,7 +263,7 @@ func (t *play) askPermission(rest string) {
 		t.fault("a question of a cancelled turn was answered with %s", answer)
 	}
 	t.note(Line{Event: Replied, Session: t.session.id, Text: answer})
-	t.say("asked for " + command + ": " + answer)
+	return answer
 }
 
 // busy is a tool that says when it begins and when it ends.

@@ -317,7 +317,7 @@ func (h *Host) settled(l *lane, t wire.Turn, found wire.TurnFound) wire.TurnFoun
 		return wire.TurnFound{Known: wire.TurnKnownNot}
 	}
 	h.settle(l, t)
-	found.State = wire.TurnQueued
+	found.State = wire.TurnStarting
 	return found
 }
 
