@@ -131,12 +131,21 @@ func (b *onceBench) turn(words string) (acp.Answer, error) {
 	return c.Prompt(ctx, words)
 }
 
-// want runs a turn that has to be answered with these words.
-func (b *onceBench) want(words, answer string) {
+// want runs a turn that has to be answered with these words, and returns the tokens that the agent counts: those of the turn, or of the session.
+func (b *onceBench) want(words, answer string) (tokens int64) {
 	b.Helper()
-	if a, err := b.turn(words); err != nil || a.Text() != answer || a.Spent == nil || a.Spent.Tokens == nil {
-		b.Errorf("%.60q: %q, spent %v, %v; want %q", words, a.Text(), a.Spent, err, answer)
+	a, err := b.turn(words)
+	said := a.Spent
+	if b.agent == "codex" {
+		said = a.Total
 	}
+	if err != nil || a.Text() != answer || said == nil || said.Tokens == nil {
+		b.Errorf("%.60q: %q, spent %+v, %v; want %q", words, a.Text(), said, err, answer)
+		return 0
+	}
+	t := *said.Tokens
+	b.Logf("%.20q: %+v, model %q", words, t, said.Model)
+	return t.Input + t.Output + t.CacheRead + t.CacheWrite
 }
 
 func (b *onceBench) cause(words string, cause agents.Cause) *agents.Error {
@@ -159,14 +168,17 @@ func TestAgentsOncePerTurn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newOnceBench(t, name)
-			b.want("[turn 1] Say something.", "All done.")
+			one := b.want("[turn 1] Say something.", "All done.") // one request to the model; the next turns need two
 			session := b.session
 			made := filepath.Join(b.work, "made.txt")
-			b.want("[turn 2] Make a file.\nRUN: echo one > "+made, "The tool answered.")
+			two := b.want("[turn 2] Make a file.\nRUN: echo one > "+made, "The tool answered.")
 			if _, err := os.Stat(made); err != nil {
 				t.Errorf("the command did not run: %v; it returned %.600q", err, b.model.result())
 			}
-			b.want("[turn 3] Look.\nTOOL: "+o.server+"list_agents", "The tool answered.")
+			three := b.want("[turn 3] Look.\nTOOL: "+o.server+"list_agents", "The tool answered.")
+			if sum := two == 3*one && three == 5*one; one == 0 || sum != (name == "codex") || !sum && (two != 2*one || three != two) {
+				t.Errorf("the turns took %d, %d and %d tokens", one, two, three)
+			}
 			if result := b.model.result(); !strings.Contains(result, "main") {
 				t.Errorf("the tool of the bridge returned %.300q", result)
 			}
