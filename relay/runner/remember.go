@@ -75,8 +75,14 @@ func (r *Relay) Asking() (questions []wire.Asked, changed <-chan struct{}) {
 // span is d in milliseconds, as the wire takes it also after somebody set the clock.
 func span(d time.Duration) int64 { return min(max(d, 0), wire.MaxQuestion).Milliseconds() }
 
-// Outdated implements wire.Outdatable.
-func (r *Relay) Outdated() bool { return r.live.Outdated() }
+// Outdated implements wire.Outdatable. The log says once when a change begins to wait.
+func (r *Relay) Outdated() bool {
+	now := r.live.Outdated()
+	if before := r.outdated.Swap(now); now && !before {
+		r.o.Log.Warn().Str("file", r.o.Config.File).Msg("relay.yaml has a change that does not count before the relay starts again; test it with drawbridge-relay check, then restart the relay")
+	}
+	return now
+}
 
 // Stopped implements wire.Stoppable.
 func (r *Relay) Stopped() (on bool, changed <-chan struct{}) { return r.calls.refusing(errSwitched) }

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -562,4 +563,26 @@ func BenchmarkTrue(b *testing.B) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms-p50")
 	b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "ms-p95")
+}
+
+// The log says once that a change of relay.yaml waits for the next start, and again after the change was taken back.
+func TestOutdated(t *testing.T) {
+	t.Parallel()
+	config := load(t, "actions: {}\n")
+	var log bytes.Buffer
+	relay, err := runner.Listen(t.Context(), runner.Options{Config: config, Env: noEnv, Executor: &recorder{}, Log: zerolog.New(&log)})
+	must(t, err)
+	defer relay.Close()
+	text, err := os.ReadFile(config.File)
+	must(t, err)
+	for n, step := range []struct {
+		more     string
+		outdated bool
+		logged   int
+	}{{"", false, 0}, {"# a note", false, 0}, {"limits: { queue: 1 }", true, 1}, {"limits: { queue: 2 }", true, 1}, {"", false, 1}, {"limits: { queue: 1 }", true, 2}} {
+		must(t, os.WriteFile(config.File, []byte(string(text)+"\n"+step.more+"\n"), 0o600))
+		if got, logged := relay.Outdated(), strings.Count(log.String(), "before the relay starts again"); got != step.outdated || logged != step.logged {
+			t.Errorf("step %d: outdated %t, logged %d times:\n%s", n, got, logged, log.String())
+		}
+	}
 }

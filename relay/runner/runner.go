@@ -84,6 +84,7 @@ type Options struct {
 type Relay struct {
 	o        Options
 	live     *settings.Live
+	outdated atomic.Bool
 	secret   *output.Redactor
 	slots    *slots
 	pace     *pace
