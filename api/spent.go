@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 )
 
 // Spent is what a turn took, as its agent or its API says it.
 type Spent struct {
-	// Tokens is absent when nobody told it.
+	// Tokens is absent when it is unknown.
 	Tokens *SpentTokens `json:"tokens,omitempty"`
-	// CostUSD is absent when nobody told it. It may be a price of the list that nobody pays, such as under a subscription.
+	// CostUSD is absent when it is unknown. It may be a price of the list that nobody pays, such as under a subscription.
 	CostUSD *float64 `json:"cost_usd,omitempty"`
 	// Model is the last one that the agent used, in the agent's words.
 	Model string `json:"model,omitempty"`
@@ -41,7 +42,7 @@ func viewSpent(s *bridge.Spent) *Spent {
 	return out
 }
 
-// SpentOf reads what a run took from the event of its end, nil where that does not tell it.
+// SpentOf reads what a run took from the event of its end, nil where the event does not say it.
 func SpentOf(e Event) *Spent {
 	n := func(key string) *int64 {
 		v, err := strconv.ParseInt(e.Fields[key], 10, 64)
@@ -69,14 +70,9 @@ func (s *Spent) String() string {
 	if t := s.Tokens; t != nil {
 		cached := ""
 		if t.CacheRead > 0 {
-			cached = " (" + grouped(t.CacheRead) + " from a cache)"
+			cached = fmt.Sprintf(" (%d from a cache)", t.CacheRead)
 		}
-		all := t.Input + t.CacheRead + t.CacheWrite
-		word := " tokens in"
-		if all == 1 {
-			word = " token in"
-		}
-		parts = append(parts, grouped(all)+word+cached, grouped(t.Output)+" out")
+		parts = append(parts, words.Count(t.Input+t.CacheRead+t.CacheWrite, "token")+" in"+cached, fmt.Sprintf("%d out", t.Output))
 	}
 	if s.CostUSD != nil {
 		parts = append(parts, fmt.Sprintf("$%.4f", *s.CostUSD))
@@ -85,13 +81,4 @@ func (s *Spent) String() string {
 		parts = append(parts, "model "+s.Model)
 	}
 	return strings.Join(parts, ", ")
-}
-
-// grouped writes a number with a comma between each three digits.
-func grouped(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	for at := len(text) - 3; at > 0; at -= 3 {
-		text = text[:at] + "," + text[at:]
-	}
-	return text
 }

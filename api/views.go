@@ -41,7 +41,7 @@ type Agent struct {
 	// Join and JoinDeadline say how results of several subagents come back; empty is one by one.
 	Join         string `json:"join,omitempty"`
 	JoinDeadline string `json:"join_deadline,omitempty"`
-	// Tokens and CostUSD are what was last reported; Unmetered is true while nobody tells.
+	// Tokens and CostUSD are what was last reported; Unmetered is true while the latest is unknown.
 	Tokens    int64     `json:"tokens,omitempty"`
 	CostUSD   float64   `json:"cost_usd,omitempty"`
 	Unmetered bool      `json:"unmetered,omitempty"`
@@ -97,7 +97,7 @@ type Turn struct {
 	Joining int `json:"joining,omitempty"`
 	// Stopped is true when a person stopped the turn. Its State says whether it has ended.
 	Stopped bool `json:"stopped,omitempty"`
-	// Spent is what the turn took, absent when nobody told it.
+	// Spent is what the turn took, absent when it is unknown.
 	Spent *Spent `json:"spent,omitempty"`
 	// Clipped is true in a list when a text is longer than is shown there.
 	Clipped   bool      `json:"clipped,omitempty"`

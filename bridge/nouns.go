@@ -246,7 +246,7 @@ type Turn struct {
 	Stopped bool
 	// Got is true when the agent surely has the turn, because a limit cut its run off.
 	Got bool
-	// Spent is what the runs of the turn took together, nil when nobody told it.
+	// Spent is what the runs of the turn took together, nil when it is unknown.
 	Spent *Spent
 	// DoubtSince is when an attempt was first left without an answer.
 	DoubtSince time.Time

@@ -183,7 +183,7 @@ type Observation struct {
 	// Seen is what the Runtime itself saw of the run's work, line by line, apart from what the agent says. It holds names that the
 	// agent chose, so that it needs a prefix where it is shown in a turn.
 	Seen string
-	// Spent is what the run took, nil where its Runtime does not tell it here.
+	// Spent is what the run took, nil when its Runtime does not say it here.
 	Spent *Spent
 	// Doing says what the agent does while its run goes on, since DoingSince, where its Runtime tells; "" otherwise.
 	Doing      Doing
@@ -316,11 +316,11 @@ func (t Tokens) All() int64 { return t.Input + t.Output + t.CacheWrite + t.Cache
 
 // Spent is what a turn took, as its agent or its API says it.
 type Spent struct {
-	// Tokens is nil when nobody told it.
+	// Tokens is nil when it is unknown.
 	Tokens *Tokens
-	// CostMicros is in millionths of a US dollar, nil when nobody told it.
+	// CostMicros is in millionths of a US dollar, nil when it is unknown.
 	CostMicros *int64
-	// Model is the last model that the agent used, "" when nobody told it.
+	// Model is the last model that the agent used, "" when it is unknown.
 	Model string
 }
 

@@ -57,7 +57,7 @@ func TestBudgetRefuses(t *testing.T) {
 		"tokens spent":         {tight, policy.TreeUsage{Tokens: 100}, 1, "100 tokens and its budget is 100", "100 tokens and its budget is 100"},
 		"money left":           {tight, policy.TreeUsage{CostMicros: 999_999}, 1, "", ""},
 		"money spent":          {tight, policy.TreeUsage{CostMicros: 1_000_000}, 1, "cost 1.00 US dollars and its budget is 1", "cost 1.00 US dollars"},
-		"nobody tells":         {tight, policy.TreeUsage{Unmetered: 1}, 1, "the usage of 1 agent of the tree is unknown", "is unknown"},
+		"usage unknown":        {tight, policy.TreeUsage{Unmetered: 1}, 1, "the usage of 1 agent of the tree is unknown", "is unknown"},
 		"nobody needs to":      {counted, policy.TreeUsage{Unmetered: 9, Tokens: 1 << 60, CostMicros: 1 << 60}, 1, "", ""},
 		"an agent's own turns": {narrow, policy.TreeUsage{Turns: 2}, 1, "its budget is 2; raise agents.boss.tree.turns to go on", ""},
 		"an agent's launches":  {narrow, policy.TreeUsage{Launches: 3}, 1, "", "its budget is 3 (limits.tree.launches)"},

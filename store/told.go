@@ -18,7 +18,7 @@ func saidJSON(said []bridge.Said) string {
 	return string(b)
 }
 
-// spentJSON is "" where nobody told what a turn took.
+// spentJSON is "" where it is unknown what a turn took.
 func spentJSON(s *bridge.Spent) string {
 	if s == nil {
 		return ""

@@ -105,7 +105,7 @@ func (c *change) complete(j *job, out output) (bridge.Completion, error) {
 // runName is what the ledger calls a turn's run: v0 runs have no id of their own.
 func runName(t bridge.Turn) string { return or(t.Run, string(t.ID)) }
 
-// spent is what a run took, nil when nobody tells it.
+// spent is what a run took, nil when it is unknown.
 func (o output) spent() *bridge.Spent {
 	if o.obs.Spent == nil && o.evidence != nil && o.evidence.Spent != nil {
 		return &bridge.Spent{Tokens: o.evidence.Spent}
@@ -113,7 +113,7 @@ func (o output) spent() *bridge.Spent {
 	return o.obs.Spent
 }
 
-// spentFields names what a run took for the event of its end; nothing when nobody tells it.
+// spentFields names what a run took for the event of its end; nothing when it is unknown.
 func spentFields(s *bridge.Spent) map[string]string {
 	fields := map[string]string{}
 	n := func(n int64) string { return strconv.FormatInt(n, 10) }

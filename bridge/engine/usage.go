@@ -31,7 +31,7 @@ func takeUsage(c *change, a *bridge.Agent, names []string, out output) error {
 	return c.putUsage(was, a)
 }
 
-// addSpent adds what is told of a run to what its agent used.
+// addSpent adds what is known of a run to what its agent used.
 func addSpent(a *bridge.Agent, s *bridge.Spent) {
 	if s != nil && s.Tokens != nil {
 		a.Tokens += s.Tokens.All()
@@ -41,7 +41,7 @@ func addSpent(a *bridge.Agent, s *bridge.Spent) {
 	}
 }
 
-// setUsage takes over what an agent has used since its launch, nil when nobody tells it. Where a budget needs a number
+// setUsage takes over what an agent has used since its launch, nil when it is unknown. Where a budget needs a number
 // that is unknown, the agent counts as unmetered, and the tree may do no more
 // (fail closed).
 func setUsage(c *change, a *bridge.Agent, names []string, told *bridge.Usage) error {

@@ -79,7 +79,7 @@ func span(d time.Duration) int64 { return min(max(d, 0), wire.MaxQuestion).Milli
 func (r *Relay) Outdated() bool {
 	now := r.live.Outdated()
 	if before := r.outdated.Swap(now); now && !before {
-		r.o.Log.Warn().Str("file", r.o.Config.File).Msg("relay.yaml has a change that does not count before the relay starts again; test it with drawbridge-relay check, then restart the relay")
+		r.o.Log.Warn().Str("file", r.o.Config.File).Msg("relay.yaml has a change that waits for a restart; test it with drawbridge-relay check, then restart the relay")
 	}
 	return now
 }

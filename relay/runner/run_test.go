@@ -581,7 +581,7 @@ func TestOutdated(t *testing.T) {
 		logged   int
 	}{{"", false, 0}, {"# a note", false, 0}, {"limits: { queue: 1 }", true, 1}, {"limits: { queue: 2 }", true, 1}, {"", false, 1}, {"limits: { queue: 1 }", true, 2}} {
 		must(t, os.WriteFile(config.File, []byte(string(text)+"\n"+step.more+"\n"), 0o600))
-		if got, logged := relay.Outdated(), strings.Count(log.String(), "before the relay starts again"); got != step.outdated || logged != step.logged {
+		if got, logged := relay.Outdated(), strings.Count(log.String(), "that waits for a restart"); got != step.outdated || logged != step.logged {
 			t.Errorf("step %d: outdated %t, logged %d times:\n%s", n, got, logged, log.String())
 		}
 	}

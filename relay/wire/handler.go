@@ -33,9 +33,9 @@ type Stoppable interface {
 	Stopped() (on bool, changed <-chan struct{})
 }
 
-// Outdatable is a [Handler] that reads its configuration at its start alone.
+// Outdatable is a [Handler] that takes over changes of its configuration at its start.
 type Outdatable interface {
-	// Outdated reports whether the configuration on the disk is another by now. It may be asked every few seconds.
+	// Outdated reports whether the configuration on the disk has a change that waits for a new start. It may be asked every few seconds.
 	Outdated() bool
 }
 

@@ -48,7 +48,7 @@ func newHosted(t *testing.T, template string) *hosted {
 	h.spaces, err = workspace.Open(workspace.Options{State: starter.Config.State, Run: starter.Executor, Ability: ability()})
 	h.must(err)
 	h.Host, err = turns.Open(t.Context(), turns.Options{
-		Config: starter.Config, Spaces: h.spaces, Log: zerolog.Nop(), Door: doors{}, Await: func(context.Context) error { return nil }, Drivers: map[string]turns.Driver{settings.AgentCLI: &cli.Driver{Host: starter}},
+		Config: starter.Config, Live: settings.Follow(starter.Config, nil, nil), Spaces: h.spaces, Log: zerolog.Nop(), Door: doors{}, Await: func(context.Context) error { return nil }, Drivers: map[string]turns.Driver{settings.AgentCLI: &cli.Driver{Host: starter}},
 	})
 	h.must(err)
 	t.Cleanup(h.Host.Close)

@@ -45,7 +45,7 @@ var (
 type Options struct {
 	// Config has the entries and the state folder.
 	Config settings.Config
-	// Live is Config with the changes that count since; unless set, it follows the file of Config.
+	// Live is Config with the changes that count since.
 	Live *settings.Live
 	// Prompters show questions to a person at this machine.
 	Prompters map[string]approval.Prompter
@@ -77,9 +77,6 @@ var (
 func OpenBook(o Options) (*Book, error) {
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Live == nil {
-		o.Live = settings.Follow(o.Config, nil, nil)
 	}
 	j, err := openJournal(o.Config.State, o.Now())
 	if err != nil {

@@ -44,7 +44,7 @@ func newDesk(t testing.TB, by string) *desk {
 func (d *desk) open() {
 	d.t.Helper()
 	var err error
-	d.Book, err = permits.OpenBook(permits.Options{Config: d.config, Note: d.note})
+	d.Book, err = permits.OpenBook(permits.Options{Config: d.config, Live: settings.Follow(d.config, nil, nil), Note: d.note})
 	must(d.t, err)
 }
 

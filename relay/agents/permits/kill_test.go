@@ -59,10 +59,10 @@ func openRelay(ctx context.Context, dir string) (r *relay, err error) {
 	}
 	spaces, err := workspace.Open(workspace.Options{State: r.config.State, Run: r.pool, Ability: ability()})
 	if err == nil {
-		r.book, err = permits.OpenBook(permits.Options{Config: r.config})
+		r.book, err = permits.OpenBook(permits.Options{Config: r.config, Live: settings.Follow(r.config, nil, nil)})
 	}
 	if err == nil {
-		r.Host, err = turns.Open(ctx, turns.Options{Config: r.config, Spaces: spaces, Asker: r.book, Drivers: map[string]turns.Driver{
+		r.Host, err = turns.Open(ctx, turns.Options{Config: r.config, Live: settings.Follow(r.config, nil, nil), Spaces: spaces, Asker: r.book, Drivers: map[string]turns.Driver{
 			settings.AgentACP: turns.ACP{Host: &host.Host{Config: r.config, Executor: r.pool, Ability: ability(), Version: "test", SettleFor: 5 * time.Millisecond}},
 		}})
 	}

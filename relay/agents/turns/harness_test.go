@@ -115,7 +115,7 @@ func (w *world) open() {
 	w.must(err)
 	spaces, err := workspace.Open(workspace.Options{State: w.config.State, Run: w.pool, Ability: ability()})
 	w.must(err)
-	o := turns.Options{Config: w.config, Spaces: spaces, Log: zerolog.Nop(), Drivers: map[string]turns.Driver{
+	o := turns.Options{Config: w.config, Live: settings.Follow(w.config, nil, nil), Spaces: spaces, Log: zerolog.Nop(), Drivers: map[string]turns.Driver{
 		settings.AgentACP: turns.ACP{Host: &host.Host{Config: w.config, Executor: w.pool, Ability: ability(), Version: "test", SettleFor: 5 * time.Millisecond}},
 	}}
 	if w.change != nil {

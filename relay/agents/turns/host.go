@@ -31,7 +31,7 @@ const Folder = "sessions"
 // Options is what a [Host] is made of.
 type Options struct {
 	Config settings.Config
-	// Live is Config with the changes that count since; unless set, it follows the file of Config.
+	// Live is Config with the changes that count since.
 	Live *settings.Live
 	// Drivers open conversations, by the kind of an entry.
 	Drivers map[string]Driver
@@ -100,9 +100,6 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	}
 	if o.Asker == nil {
 		o.Asker = refuser{}
-	}
-	if o.Live == nil {
-		o.Live = settings.Follow(o.Config, nil, nil)
 	}
 	dir := filepath.Join(o.Config.State, Folder)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -426,7 +423,7 @@ func (h *Host) repo(list map[string]settings.Repo, agent, name string) (settings
 // restart says what to do where a change of relay.yaml does not count at once.
 func (h *Host) restart() string {
 	if h.o.Live.Outdated() {
-		return ", and restart the relay: relay.yaml has another change that waits for this"
+		return ", and restart the relay, because another change of relay.yaml waits for that"
 	}
 	return ""
 }

@@ -46,7 +46,7 @@ func relayProcess() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	h, err := turns.Open(ctx, turns.Options{Config: config, Spaces: spaces, Log: zerolog.New(os.Stderr), Drivers: map[string]turns.Driver{
+	h, err := turns.Open(ctx, turns.Options{Config: config, Live: settings.Follow(config, nil, nil), Spaces: spaces, Log: zerolog.New(os.Stderr), Drivers: map[string]turns.Driver{
 		settings.AgentACP: turns.ACP{Host: &host.Host{Config: config, Executor: pool, Version: "test", SettleFor: 5 * time.Millisecond}},
 	}})
 	if err != nil {

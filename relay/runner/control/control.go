@@ -53,7 +53,7 @@ type Status struct {
 	Approvals int            `json:"approvals"`
 	// Audit is why the last line of the audit log could not be written, "" when it was.
 	Audit string `json:"audit_error,omitempty"`
-	// Outdated is true when relay.yaml has changed since the relay started.
+	// Outdated is true when relay.yaml has a change that waits for a new start of the relay.
 	Outdated bool `json:"outdated,omitempty"`
 }
 

@@ -74,7 +74,7 @@ CREATE TABLE turns (
     stopped     INTEGER NOT NULL DEFAULT 0,
     got         INTEGER NOT NULL DEFAULT 0,
     said        TEXT NOT NULL DEFAULT '',
-    -- spent is what the turn took, as JSON; '' when nobody told it.
+    -- spent is what the turn took, as JSON; '' when it is unknown.
     spent       TEXT NOT NULL DEFAULT '',
     -- earlier keeps what events show of sent texts that a later attempt replaced: a line of JSON each; see store/quotes.go.
     earlier     TEXT NOT NULL DEFAULT '',

@@ -64,7 +64,7 @@ func (c *console) wrote(ctx context.Context, key string) {
 	}
 	c.answered(key)
 	if s, err := control.NewClient(c.u.relay.State).Status(ctx); err == nil && s.Outdated {
-		c.u.say("the rule counts when the relay starts again, because relay.yaml has another change that waits for this")
+		c.u.say("relay.yaml has another change that waits for a restart of the relay; the rule counts after that restart")
 	}
 }
 
