@@ -140,7 +140,7 @@ func isDoor(path string) bool { return path == doorPath || strings.HasPrefix(pat
 func isHealth(path string) bool { return path == "/health" || path == "/healthz" }
 
 // authenticate stands in front of the router, so that each route is closed unless
-// it is named here. A path that is not a route answers 404 to everybody: clients of
+// it is named here. The page lets people in by itself. A path that is not a route answers 404 to everybody: clients of
 // MCP look for OAuth at /.well-known/ and /register, and take 401 there for a
 // broken authorization server. Which method a route takes is for those with the token.
 func (h *Handler) authenticate() http.Handler {
@@ -148,6 +148,8 @@ func (h *Handler) authenticate() http.Handler {
 		path := r.URL.EscapedPath()
 		open := isHealth(path) || (path == "/metrics" && h.mayScrape(r))
 		switch {
+		case h.page != nil && h.page.Serves(r):
+			h.page.ServeHTTP(w, r)
 		case open || h.token.Allows(r):
 			h.plainPath(w, r)
 		case !h.isRoute(r):

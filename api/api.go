@@ -59,6 +59,8 @@ type Options struct {
 	Door http.Handler
 	// Tokens keeps those tokens; nil without a door.
 	Tokens Tokens
+	// Page makes the operator's page, which asks and decides through the client that it is given; nil means that there is none here.
+	Page func(*Client) (Page, error)
 	// Streams admits an event stream under a door token, by the token's hash, and returns its
 	// context and its end; RateLimited when too many are open. Nil admits all.
 	Streams func(r *http.Request, token string) (context.Context, func(), error)
@@ -69,6 +71,8 @@ type Options struct {
 	Workspaces func(ctx context.Context) (WorkspaceList, error)
 	// Live returns what an agent at a relay did after a step, without Next; Invalid for an agent that lives elsewhere. Nil when no relay hosts agents.
 	Live func(ctx context.Context, a bridge.Agent, after int64) (Live, error)
+	// RelayOf names the relay that hosts the agents of a runtime, "" for any other runtime. Nil when no relay hosts agents.
+	RelayOf func(runtime string) string
 	// Metrics is shared with the engine's OnEvent; nil makes one of its own.
 	Metrics *Metrics
 	// OpenMetrics lets /metrics be scraped without the token.
@@ -98,6 +102,8 @@ type Handler struct {
 	scrape *httpx.Token
 	rates  *rates.Limiter
 	router *mux.Router
+	// page is the operator's; nil without one.
+	page Page
 	// edge serves every path, operator and public their own.
 	edge, operator, public http.Handler
 }
@@ -142,6 +148,12 @@ func New(o Options) (*Handler, error) {
 		h.scrape = &scrape
 	}
 	h.router = h.routes()
+	if o.Page != nil {
+		var err error
+		if h.page, err = o.Page(h.within()); err != nil {
+			return nil, fmt.Errorf("page: %w", err)
+		}
+	}
 	if err := h.openAddresses(); err != nil {
 		return nil, err
 	}
@@ -256,6 +268,8 @@ func (h *Handler) table() []route {
 		{http.MethodGet, seedEventsPath, h.seedEvents},
 		{http.MethodGet, "/v1/allowed", h.allowed},
 		{http.MethodGet, "/v1/status", h.status},
+		{http.MethodGet, "/v1/needs", h.needs},
+		{http.MethodPost, "/v1/page/links", h.pageLink},
 	}
 }
 

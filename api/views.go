@@ -6,6 +6,7 @@ import (
 
 	"drawbridge/api/timeline"
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 )
 
 // Agent is an agent as the API shows it.
@@ -137,6 +138,8 @@ type Command struct {
 	Ordinal   int    `json:"ordinal"`
 	Line      int    `json:"line"`
 	Verb      string `json:"verb"`
+	// Summary says in words what the command asks for; it begins behind the agent's name.
+	Summary string `json:"summary"`
 	// The arguments as the agent wrote them; nobody trusts them.
 	Repo    string `json:"repo,omitempty"`
 	Prompt  string `json:"prompt,omitempty"`
@@ -181,13 +184,17 @@ type Held struct {
 	Context []bridge.Fact `json:"context"`
 	// Refused says why the gate would not let it pass now.
 	Refused string `json:"refused,omitempty"`
+	// Outside is true unless it is recorded that nothing but the operator's words has reached the agent. What an agent reads by itself is
+	// not recorded. Again is true where the last yes to the same target in the tree was to this very effect.
+	Outside bool `json:"outside,omitempty"`
+	Again   bool `json:"again,omitempty"`
 	// Shown is all of this in printable ASCII, whole, for a person to read.
 	Shown string `json:"shown"`
 }
 
 func viewQuestion(q bridge.Question) Command {
 	v := viewCommand(q.Command)
-	v.Held = &Held{Hash: q.Hash, Count: len(q.Same), Same: q.Same, Effect: q.Effect, Context: q.Context, Refused: q.Refused, Shown: q.Shown}
+	v.Held = &Held{Hash: q.Hash, Count: len(q.Same), Same: q.Same, Effect: q.Effect, Context: q.Context, Refused: q.Refused, Outside: q.Outside, Again: q.Again, Shown: q.Shown}
 	return v
 }
 
@@ -207,7 +214,7 @@ type Outcome struct {
 
 func viewCommand(c bridge.Command) Command {
 	v := Command{
-		ID: string(c.ID), Turn: string(c.Turn), Agent: string(c.Agent), Ordinal: c.Ordinal, Line: c.Parsed.Line, Verb: string(c.Parsed.Verb),
+		ID: string(c.ID), Turn: string(c.Turn), Agent: string(c.Agent), Ordinal: c.Ordinal, Line: c.Parsed.Line, Verb: string(c.Parsed.Verb), Summary: words.SafeLine(wants(c), 300),
 		Repo: c.Parsed.Repo, Prompt: c.Parsed.Prompt, Action: c.Parsed.Action, When: c.Parsed.When, Message: c.Parsed.Message,
 		State: string(c.State), Ended: string(c.Ended), Code: c.Code, Reason: c.Shown(), Canonical: c.Canonical, Runtime: c.Runtime, API: bridge.Through(c.Runtime, c.API), Relay: c.Relay, Approved: c.Approved,
 		Child: string(c.Child), Due: c.Due, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,

@@ -33,9 +33,37 @@ func (c *change) questionOf(id bridge.CommandID) (q bridge.Question, err error) 
 
 // explain adds the context, and what a person reads.
 func (c *change) explain(a bridge.Agent, q *bridge.Question) (err error) {
-	q.Context, err = c.context(a, *q)
+	if q.Context, err = c.context(a, q); err != nil {
+		return err
+	}
 	q.Shown = words.Question(*q)
+	q.Outside, err = c.heardOthers(a, q.Command)
 	return err
+}
+
+// maxHeard bounds the turns that are looked through for words of others; an agent with more counts as one that has heard some.
+const maxHeard = 20
+
+// heardOthers reports whether somebody else's words than the operator's may stand behind a command.
+func (c *change) heardOthers(a bridge.Agent, m bridge.Command) (bool, error) {
+	if a.Parent != "" || a.ChatUser != "" || m.Parsed.Verb == bridge.VerbPermission {
+		return true, nil // another agent's task, a user's chat, or a program that reads files
+	}
+	asked, err := c.Turn(m.Turn)
+	if err != nil || asked.Seq > maxHeard {
+		return true, err
+	}
+	turns, err := c.Turns(bridge.TurnFilter{Agent: a.ID, Before: asked.Seq + 1, Limit: maxHeard})
+	if err != nil {
+		return true, err
+	}
+	for _, t := range turns {
+		carried, err := c.CarriedNotices(t.ID)
+		if err != nil || len(carried) > 0 || (t.Cause != bridge.CauseUser && t.Cause != bridge.CauseLaunch) {
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 // questions returns the questions that wait for a person, the newest first;
@@ -239,8 +267,8 @@ func target(m bridge.Command) string {
 	return strings.TrimSpace(string(m.Parsed.Verb) + " " + m.Canonical)
 }
 
-// context collects who wrote the command, what caused it, and what changed since the last yes.
-func (c *change) context(a bridge.Agent, q bridge.Question) ([]bridge.Fact, error) {
+// context collects who wrote the command, what caused it, and what changed since the last yes, and sets q.Again.
+func (c *change) context(a bridge.Agent, q *bridge.Question) ([]bridge.Fact, error) {
 	m := q.Command
 	lineage, err := c.lineage(a)
 	if err != nil {
@@ -260,10 +288,14 @@ func (c *change) context(a bridge.Agent, q bridge.Question) ([]bridge.Fact, erro
 		facts = append(facts, bridge.Fact{Name: "turn made by", Text: cause})
 	}
 	facts = append(facts, bridge.Fact{Name: "held because", Text: m.Reason})
-	since := "nobody has said yes to " + target(m) + " in this tree yet"
+	asked := target(m)
+	if m.Parsed.Verb == bridge.VerbPermission {
+		asked = "a question of this kind (" + m.Parsed.Action + ")"
+	}
+	since := "nobody has said yes to " + asked + " in this tree yet"
 	switch last, err := c.LastYes(a.Root, target(m)); {
 	case err == nil:
-		since = words.Since(last, q.Effect)
+		since, q.Again = words.Since(last, q.Effect), bridge.EffectHash(last.Effect) == q.Hash
 	case !errors.Is(err, bridge.ErrNoRow):
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -230,11 +231,13 @@ func TestWhatChangedSinceTheLastYes(t *testing.T) {
 	hold(t, func(w *court) {
 		offer := bridge.RelayOffer{Action: "backup", Approval: "each", Bridge: true, Definition: "d1", Shows: "it would run /bin/backup"}
 		w.offer(offer)
+		var again []bool
 		since := func() string {
 			m := w.ask(parser.Command{Verb: parser.LocalAction, Action: "backup"})
 			q := w.question(m.ID)
 			_, err := w.c.approve(m.ID, q.Hash)
 			w.must(err)
+			again = append(again, q.Again)
 			for _, f := range q.Context {
 				if f.Name == "last yes" {
 					return f.Text
@@ -252,6 +255,9 @@ func TestWhatChangedSinceTheLastYes(t *testing.T) {
 		w.offer(offer)
 		if got := since(); !strings.HasPrefix(got, "since the yes of 2026-03-04 05:06:07 UTC, changed: definition (it was d1); changed: relay says") {
 			t.Error(got)
+		}
+		if !slices.Equal(again, []bool{false, true, false}) {
+			t.Errorf("the last yes was to the same: %v", again)
 		}
 	})
 }

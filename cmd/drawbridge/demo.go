@@ -10,7 +10,7 @@ import (
 
 type demoCmd struct {
 	JSON bool `help:"Print what happens as JSON lines."`
-	Keep bool `help:"Keep all processes running at the end, and print the addresses and the token."`
+	Keep bool `help:"Leave lock_screen to you. Keep all processes running at the end, and print a link to the page."`
 	Team bool `help:"Run another story, in which a team of five scripted agents solves a task by mail through the real MCP endpoint."`
 	// The story must end the same whatever the fault.
 	Fault string `help:"Cause a fault: kill (kill the bridge in mid-story and start it again) or no-webhooks (let no webhook arrive)." enum:",kill,no-webhooks" default:"" placeholder:"FAULT"`

@@ -4,7 +4,10 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/cookiejar"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +86,7 @@ func TestDemoKeep(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d := keepDemo(t, dir)
-	var kept struct{ Bridge, Token, Cloud, Folder string }
+	var kept struct{ Bridge, Token, Page, Cloud, Folder string }
 	if err := json.Unmarshal(d.line(t, `"event":"kept"`), &kept); err != nil {
 		t.Fatal(err)
 	}
@@ -100,12 +103,41 @@ func TestDemoKeep(t *testing.T) {
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("the kept bridge answers %s", resp.Status)
 	}
+	if page := logIn(t, kept.Bridge, kept.Page); !strings.Contains(page, "<b>main</b> wants to run lock_screen on laptop") || !strings.Contains(page, "the screen would be locked here") {
+		t.Errorf("lock_screen does not wait on the page:\n%s", page)
+	}
 	if err := d.interrupt(t); err != nil {
 		t.Errorf("%v\n%s", err, &d.errs)
 	}
 	if left := leftBehind(t, dir); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
+}
+
+// logIn opens a link to the page as a browser does, and returns the page.
+func logIn(t *testing.T, bridge, link string) string {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, code, _ := strings.Cut(link, "?code=")
+	req, err := http.NewRequest(http.MethodPost, bridge+"/login", strings.NewReader(url.Values{"code": {code}}.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Origin", bridge)
+	resp, err := (&http.Client{Jar: jar}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	page, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s, %v", resp.Status, err)
+	}
+	return string(page)
 }
 
 // Somebody who has seen enough leaves nothing behind either.

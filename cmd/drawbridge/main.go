@@ -66,6 +66,7 @@ type cli struct {
 	McpConfig mcpConfigCmd `cmd:"" name:"mcp-config" help:"Print the configuration entry that connects an MCP client to the bridge." group:"Set up and run"`
 	Mcp       mcpCmd       `cmd:"" name:"mcp" help:"Connect an MCP client on standard input and output to a running bridge, as one agent." group:"Set up and run"`
 
+	Open       openCmd       `cmd:"" help:"Open the page in your browser: what waits for you, and what agents do." group:"Watch"`
 	Watch      watchCmd      `cmd:"" help:"Tell in lines what agents do, until Ctrl-C." group:"Watch"`
 	Agents     agentsCmd     `cmd:"" help:"List agents." group:"Watch"`
 	Turns      turnsCmd      `cmd:"" help:"List an agent's turns." group:"Watch"`

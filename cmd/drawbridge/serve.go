@@ -90,7 +90,7 @@ func (w *parts) addresses(file string) []httpx.ServerOptions {
 
 // ready logs that the addresses are taken.
 func (w *parts) ready(servers httpx.Servers) {
-	line := w.log.Info().Str("addr", servers[0].Addr().String())
+	line := w.log.Info().Str("addr", servers[0].Addr().String()).Str("page", w.config.OperatorURL())
 	if w.config.Split() {
 		line = line.Str("operator", servers[1].Addr().String())
 	}

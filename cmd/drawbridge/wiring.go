@@ -40,6 +40,8 @@ import (
 	"drawbridge/relay/hub"
 	"drawbridge/scripted"
 	"drawbridge/store"
+	"drawbridge/store/passes"
+	"drawbridge/web"
 	"drawbridge/webhooks"
 )
 
@@ -332,9 +334,18 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 	return api.Options{
 		Callers: w.callers,
 		Engine:  w.engine, Policy: w.policy.Load, Problem: w.problem, Healthy: w.store.Check, ConfigDigest: cfg.Digest(), Roles: w.roles, Runtime: w.runtime, Join: w.join, Blocks: w.blocks, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail, Memory: w.memory,
-		Relays: w.relays, RelayDoor: w.relays, Workspaces: w.workspaces, Live: w.live, Door: w.door, Streams: w.door.EnterStream, Tokens: w.tokens,
+		Relays: w.relays, RelayDoor: w.relays, Workspaces: w.workspaces, Live: w.live, RelayOf: w.relayOf, Door: w.door, Page: w.page, Streams: w.door.EnterStream, Tokens: w.tokens,
 		Webhooks: hooks, Metrics: w.metrics, MetricsToken: cfg.Metrics.Token.Reveal(), PublicURL: cfg.PublicURL, OperatorURL: cfg.Operator.URL, DoorURL: w.doorURL(), Version: version, Log: w.log,
 	}
+}
+
+// page makes the operator's page.
+func (w *parts) page(client *api.Client) (api.Page, error) {
+	shown := w.config.Operator.URL
+	if !w.config.Split() {
+		shown = w.config.PublicURL
+	}
+	return web.New(web.Options{API: client, Watch: w.engine.Watch, Records: passes.New(w.store), Token: w.config.Token.Reveal(), URL: shown})
 }
 
 // doorURL is where programs on this machine find the bridge, if that is not where the operator does.

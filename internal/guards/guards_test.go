@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"bridge":               {"parser", "policy"},
 	"store":                {"bridge", "parser"},
 	"store/callers":        {"openai", "store"},
+	"store/passes":         {"store", "web"},
 	"cloudagents":          {"bridge", "policy"},
 	"cloudagents/cloudsim": {},
 	"relay":                {}, // the machine's side knows nothing of the bridge
@@ -35,6 +36,7 @@ var mayImport = map[string][]string{
 	"chatmodel":            {"bridge"},
 	"mail":                 {"bridge"},
 	"webhooks":             {"bridge"},
+	"web":                  {"api", "bridge", "parser"},
 	"memory":               {"bridge"},
 	"api":                  {"bridge", "mail", "openai", "parser", "policy"},
 	"mcpserver":            {"bridge", "mail", "memory", "openai/upstream", "parser", "policy"},

@@ -60,6 +60,9 @@ func TestGuard(t *testing.T) {
 		{"cross-site fetch", u.Host, http.Header{"Sec-Fetch-Site": {"cross-site"}}, 403},
 		{"same-site fetch", u.Host, http.Header{"Sec-Fetch-Site": {"same-site"}}, 403},
 		{"two fetch words", u.Host, http.Header{"Sec-Fetch-Site": {"none", "cross-site"}}, 403},
+		{"a link from elsewhere to a whole page", u.Host, http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"document"}}, 204},
+		{"the same into a frame", u.Host, http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"iframe"}}, 403},
+		{"the same under another Host", "evil.example", http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"document"}}, 403},
 	}
 	c := client(t)
 	for _, tt := range tests {

@@ -90,8 +90,18 @@ func (g *Guard) hostAllowed(r *http.Request) bool {
 	return local && port == fmt.Sprint(addr.Port)
 }
 
-// originAllowed trusts the two headers that scripts cannot set.
+// navigates reports whether a browser says that a person follows a link to a whole page of its own. That reads and changes nothing, and
+// its answer is for the person alone.
+func navigates(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && len(r.Header.Values("Origin")) == 0 &&
+		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+}
+
+// originAllowed trusts the headers that scripts cannot set.
 func (g *Guard) originAllowed(r *http.Request) bool {
+	if navigates(r) {
+		return true
+	}
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
 		if site != "same-origin" && site != "none" {
 			return false

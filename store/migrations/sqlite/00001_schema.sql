@@ -539,6 +539,14 @@ CREATE TABLE machine_questions (
 CREATE INDEX machine_questions_relay ON machine_questions (relay);
 CREATE INDEX machine_questions_until ON machine_questions (until_at);
 
+-- The operator's page: one-time links and sessions. hash is made from the secret, which is kept nowhere.
+CREATE TABLE page_passes (
+    hash    TEXT PRIMARY KEY,
+    link    INTEGER NOT NULL,
+    made_at INTEGER NOT NULL,
+    ends_at INTEGER NOT NULL
+);
+
 -- The OpenAI-compatible door: who may come in, conversations, the turns of each, the calls of the callers' tools, and what a backend keeps.
 CREATE TABLE openai_tokens (
     id         TEXT PRIMARY KEY,

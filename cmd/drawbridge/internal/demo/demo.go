@@ -60,7 +60,7 @@ func tell(ctx context.Context, o Options, t story) error {
 		return fmt.Errorf("make the demo's folder: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	s := &stage{dir: dir, fault: o.Fault, token: secret()}
+	s := &stage{dir: dir, fault: o.Fault, keeps: o.Keep, token: secret()}
 	if err := t.start(s, ctx); err != nil {
 		return errors.Join(err, s.stop())
 	}
@@ -112,7 +112,17 @@ has its own list and wants that person's word too. Everything else is refused.
 `
 
 func (s *stage) keep(ctx context.Context, show *timeline) error {
-	lines := [][2]string{{"bridge", s.operatorURL()}, {"token", s.token}, {"cloud", s.cloudURL()}, {"folder", s.dir}}
+	client, err := api.NewClient(api.ClientOptions{URL: s.operatorURL(), Token: s.token})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	link, err := client.PageLink(ctx)
+	if err != nil {
+		return fmt.Errorf("make a link to the page: %w", err)
+	}
+	page := s.operatorURL() + link.Path
+	lines := [][2]string{{"bridge", s.operatorURL()}, {"token", s.token}, {"page", page}, {"cloud", s.cloudURL()}, {"folder", s.dir}}
 	line := map[string]any{"time": time.Now().UTC().Format(time.RFC3339Nano), "event": "kept"}
 	for _, l := range lines {
 		line[l[0]] = l[1]
@@ -122,13 +132,15 @@ func (s *stage) keep(ctx context.Context, show *timeline) error {
 			return err
 		}
 	}
-	show.say(fmt.Sprintf(stillRunning, s.operatorURL(), s.token, s.cloudURL()))
+	show.say(fmt.Sprintf(stillRunning, page, s.operatorURL(), s.token, s.cloudURL()))
 	<-ctx.Done()
 	return nil
 }
 
 const stillRunning = `
-Still running; interrupt to end and remove it. In another terminal:
+Still running; interrupt to end and remove it. lock_screen still waits for you. To decide, open this link, which works once:
+  %s
+In another terminal:
   export DRAWBRIDGE_URL=%s DRAWBRIDGE_TOKEN=%s
   drawbridge agents
   drawbridge say main "And now?"
@@ -140,6 +152,8 @@ type stage struct {
 	// fault is what goes wrong, "" for nothing; launched counts subagents, to know when.
 	fault    string
 	launched int
+	// keeps leaves lock_screen to a real person, who finds it on the page at the end.
+	keeps bool
 
 	dir, token string
 	// doorPort is the bridge's for the relay, agents and webhooks, operatorPort the one for its operator.

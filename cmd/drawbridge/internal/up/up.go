@@ -256,6 +256,7 @@ func (u *upping) withBridge(ctx context.Context, relay *local.Keeper) error {
 		return err
 	}
 	u.say("bridge at %s, relay %s connected; they run until Ctrl-C", u.bridge.OperatorURL(), u.relayID)
+	u.say("to see and decide in a browser, type in another terminal: drawbridge open%s", u.where())
 	if err := u.look(ctx, ""); err != nil {
 		return err
 	}

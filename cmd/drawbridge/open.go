@@ -1,0 +1,46 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"drawbridge/api"
+	"drawbridge/cmd/drawbridge/internal/local"
+)
+
+type openCmd struct {
+	Print bool `help:"Print the link, and open no browser."`
+	target
+}
+
+// Help shows examples.
+func (openCmd) Help() string {
+	return "The page shows what waits for you and what agents do, and takes your decisions. The command makes a link that works once, for ten minutes, and opens the link in your browser. The browser then stays logged in for 14 days. Without a desktop, or with --print, the command prints the link. Whoever opens the link first is the operator, so keep it to yourself.\n\nExamples:\n  drawbridge open\n  drawbridge open --print"
+}
+
+// Run opens the page.
+func (c openCmd) Run(ctx context.Context, a app) error {
+	return c.withClient(a, func(client *api.Client) error {
+		link, err := client.PageLink(ctx)
+		if err != nil {
+			return err
+		}
+		link.URL = cmp.Or(link.URL, client.URL()+link.Path)
+		if c.JSON {
+			return printJSON(a.stdout, link)
+		}
+		if !c.Print {
+			if err := local.Browse(ctx, a.getenv, link.URL); err == nil {
+				_, err = fmt.Fprintf(a.stdout, "the page opens in your browser\n")
+				return err
+			}
+		}
+		_, err = fmt.Fprintf(a.stdout, "%s\n", link.URL)
+		if err == nil {
+			fmt.Fprintf(a.stderr, "drawbridge: open this link in a browser; it works once, until %s\n", link.ExpiresAt.Local().Format(time.TimeOnly))
+		}
+		return err
+	})
+}

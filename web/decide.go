@@ -1,0 +1,152 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"drawbridge/api"
+	"drawbridge/bridge"
+)
+
+// decision is what a person said about one thing.
+type decision struct {
+	need api.Need
+	// key is the need's, hash that of what the person was shown, and value the line that the person wrote.
+	key, hash, value string
+}
+
+// words are what a person can say, and the call of the API that each is. A command goes before the turn that it is about.
+var words = map[string]func(ctx context.Context, c *api.Client, d decision) error{
+	"approve": func(ctx context.Context, c *api.Client, d decision) error {
+		return only(c.Approve(ctx, d.key, d.hash))
+	},
+	"deny": func(ctx context.Context, c *api.Client, d decision) error { return only(c.Deny(ctx, d.key, d.value)) },
+	"launched": func(ctx context.Context, c *api.Client, d decision) error {
+		return resolve(ctx, c, d, api.ResolveRequest{Launched: d.value})
+	},
+	"not-launched": func(ctx context.Context, c *api.Client, d decision) error {
+		return resolve(ctx, c, d, api.ResolveRequest{NotLaunched: true})
+	},
+	"journal": func(ctx context.Context, c *api.Client, d decision) error {
+		return resolve(ctx, c, d, api.ResolveRequest{Journal: true})
+	},
+	"ran": func(ctx context.Context, c *api.Client, d decision) error {
+		return resolve(ctx, c, d, api.ResolveRequest{Ran: true})
+	},
+	"not-ran": func(ctx context.Context, c *api.Client, d decision) error {
+		return resolve(ctx, c, d, api.ResolveRequest{NotRan: true})
+	},
+	"told": func(ctx context.Context, c *api.Client, d decision) error {
+		return resolve(ctx, c, d, api.ResolveRequest{Told: true})
+	},
+	"tell": func(ctx context.Context, c *api.Client, d decision) error {
+		return resolve(ctx, c, d, api.ResolveRequest{Tell: true})
+	},
+	"continue":  func(ctx context.Context, c *api.Client, d decision) error { return only(c.Continue(ctx, d.need.Turn)) },
+	"say-again": func(ctx context.Context, c *api.Client, d decision) error { return only(c.SayAgain(ctx, d.need.Turn)) },
+	"give-up":   func(ctx context.Context, c *api.Client, d decision) error { return only(c.GiveUp(ctx, d.need.Turn)) },
+	"say": func(ctx context.Context, c *api.Client, d decision) error {
+		return only(c.Say(ctx, d.need.Agent, d.value))
+	},
+	"forget": func(ctx context.Context, c *api.Client, d decision) error {
+		return only(c.ForgetAgent(ctx, d.need.Agent))
+	},
+	"accept": func(ctx context.Context, c *api.Client, d decision) error {
+		return only(c.AcceptRelay(ctx, d.need.Relay))
+	},
+}
+
+// only keeps the error of a call.
+func only[T any](_ T, err error) error { return err }
+
+// resolve settles a command, or a turn.
+func resolve(ctx context.Context, c *api.Client, d decision, r api.ResolveRequest) error {
+	if d.need.Command != "" {
+		return only(c.Resolve(ctx, d.need.Command, r))
+	}
+	return only(c.ResolveTurn(ctx, d.need.Turn, r))
+}
+
+// decide takes a person's word, and shows the next thing. The page that was shown may be old: what waits no more takes no word.
+func (p *Page) decide(w http.ResponseWriter, r *http.Request, s session) error {
+	f := r.PostForm
+	d := decision{key: f.Get("key"), hash: f.Get("hash"), value: strings.TrimSpace(f.Get("value"))}
+	act := words[f.Get("word")]
+	if act == nil {
+		return bridge.Errorf(bridge.Invalid, "the form says nothing that can be done; load the page again")
+	}
+	err := p.find(r.Context(), &d)
+	if err == nil {
+		err = act(r.Context(), p.o.API, d)
+	}
+	if err == nil {
+		next := "/"
+		if key := f.Get("next"); key != "" {
+			next = item{Key: key}.Path()
+		}
+		http.Redirect(w, r, next+"?done="+url.QueryEscape(d.key), http.StatusSeeOther)
+		return nil
+	}
+	m, listErr := p.needsModel(r.Context(), view{session: s, open: d.key})
+	if listErr != nil {
+		return err
+	}
+	m.Error = bridge.SafeMessage(err)
+	p.show(w, statusOf(err), "page.html", m)
+	return nil
+}
+
+// find looks up what a decision is about.
+func (p *Page) find(ctx context.Context, d *decision) error {
+	list, err := p.o.API.Needs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range list.Needs {
+		if n.Key == d.key {
+			d.need = n
+			return nil
+		}
+	}
+	return bridge.Errorf(bridge.Conflict, "this does not wait any more: somebody decided it, or it ended by itself")
+}
+
+// decided is the row of what does not wait any more, with what became of it.
+func (p *Page) decided(ctx context.Context, key string) item {
+	i := item{Key: key, Chip: "over", Tone: "ok", Done: true, Text: "This does not wait any more.", Since: p.o.Now()}
+	switch {
+	case strings.HasPrefix(key, "cmd_"):
+		if m, err := p.o.API.Command(ctx, key); err == nil {
+			i.Since, i.Text = m.UpdatedAt, m.Summary
+			if a, err := p.o.API.Agent(ctx, m.Agent); err == nil {
+				i.Who = a.Name
+			}
+			i.Chip, i.Tone, i.Line = outcome(m)
+		}
+	case strings.HasPrefix(key, "trn_"):
+		if t, err := p.o.API.Turn(ctx, key); err == nil {
+			i.Chip, i.Text, i.Line, i.Since = t.State, "The turn is "+t.State+".", t.Trouble, p.o.Now()
+		}
+	case strings.HasPrefix(key, "agt_"):
+		if a, err := p.o.API.Agent(ctx, key); err == nil {
+			i.Chip, i.Who, i.Text = a.State, a.Name, "is "+a.State
+		}
+	}
+	i.age(p.o.Now())
+	return i
+}
+
+// outcome says in a word what became of a command.
+func outcome(m api.Command) (chip, tone, why string) {
+	switch {
+	case m.Code == "denied":
+		return "denied", "bad", m.Reason
+	case m.Approved:
+		return "allowed", "ok", m.Reason
+	case m.State == string(bridge.CommandRefused) || m.Ended == string(bridge.CommandRefused):
+		return "refused", "bad", m.Reason
+	}
+	return m.State, "info", m.Reason
+}

@@ -1,0 +1,196 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"drawbridge/internal/httpx"
+	"drawbridge/internal/pause"
+)
+
+// The bounds of a stream of news.
+const (
+	// settle is how long changes are collected before the page is looked at again; it bounds what a busy bridge costs.
+	settle = 250 * time.Millisecond
+	// beat is how often a page is looked at without a change: for what begins or ends by the clock alone, such as a session.
+	beat = 15 * time.Second
+	// patience is how long a browser may take nothing before it is cut off. It comes back by itself.
+	patience = 15 * time.Second
+	// maxStreams bounds the streams of a session. A browser has six connections to a place; the newest window counts.
+	maxStreams = 4
+)
+
+// stream is one open page.
+type stream struct{ end context.CancelFunc }
+
+// enter counts a stream of a session and ends the oldest one when there are too many. leave counts it no more.
+func (p *Page) enter(ctx context.Context, s session) (_ context.Context, leave func()) {
+	ctx, end := context.WithCancel(ctx)
+	own := &stream{end: end}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := append(p.streams[s.secret], own)
+	for len(all) > maxStreams {
+		all[0].end()
+		all = all[1:]
+	}
+	p.streams[s.secret] = all
+	return ctx, func() {
+		end()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		left := slices.DeleteFunc(p.streams[s.secret], func(o *stream) bool { return o == own })
+		if p.streams[s.secret] = left; len(left) == 0 {
+			delete(p.streams, s.secret)
+		}
+	}
+}
+
+// part is a piece of the page: HTML only where the browser has another one.
+type part struct {
+	Key  string `json:"key,omitempty"`
+	Hash string `json:"hash,omitempty"`
+	HTML string `json:"html,omitempty"`
+}
+
+// news is what changed on a page. Items are all that wait, in their order; Gone are those that do not wait any more, with what became of them.
+type news struct {
+	Count int    `json:"count"`
+	Sub   string `json:"sub"`
+	Items []part `json:"items"`
+	Gone  []part `json:"gone,omitempty"`
+	Work  part   `json:"work"`
+}
+
+// live streams what changes on a page as server-sent events, until the browser leaves, the session ends or the server stops.
+func (p *Page) live(w http.ResponseWriter, r *http.Request, s session) error {
+	v, err := viewOf(r, s)
+	if err != nil {
+		return err
+	}
+	ctx, leave := p.enter(r.Context(), s)
+	defer leave()
+	changes, stop := p.o.Watch()
+	defer stop()
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no") // nginx would keep news back
+	out := sender{page: p, w: w, c: http.NewResponseController(w), has: map[string]string{}}
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	for {
+		if good, err := p.stands(ctx, s.secret); err != nil || !good {
+			return nil // the browser comes back, and is asked to log in
+		}
+		// A database that is away for a moment is no news; the page says that it is not live when nothing comes.
+		if m, err := p.needsModel(ctx, view{session: s, open: v.open, steady: true}); err == nil {
+			if err := out.tell(ctx, m); err != nil {
+				return nil // the browser left, or takes nothing
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-httpx.Draining(r.Context()):
+			return nil
+		case <-tick.C:
+		case <-changes:
+			if pause.For(ctx, settle) != nil {
+				return nil
+			}
+		}
+	}
+}
+
+// sender writes one stream, and knows what the browser has.
+type sender struct {
+	page *Page
+	w    http.ResponseWriter
+	c    *http.ResponseController
+	// has are the hashes of what was sent, by key, and order the keys of what waits.
+	has   map[string]string
+	order []string
+	last  string
+}
+
+// tell sends what changed, or a sign of life.
+func (s *sender) tell(ctx context.Context, m needsPage) error {
+	n := news{Count: m.Count, Sub: m.Sub, Items: []part{}}
+	var order []string
+	for _, i := range m.Items {
+		if i.Done {
+			continue
+		}
+		order = append(order, i.Key)
+		one, err := s.part(i.Key, "item.html", i)
+		if err != nil {
+			return err
+		}
+		n.Items = append(n.Items, one)
+	}
+	for _, key := range s.order {
+		if slices.Contains(order, key) {
+			continue
+		}
+		delete(s.has, key)
+		html, err := s.page.render("item.html", s.page.decided(ctx, key))
+		if err != nil {
+			return err
+		}
+		n.Gone = append(n.Gone, part{Key: key, HTML: html})
+	}
+	var err error
+	if n.Work, err = s.part("", "work.html", m.Work); err != nil {
+		return err
+	}
+	s.order = order
+	return s.send(n)
+}
+
+// part renders what has a hash, if the browser does not have it. The key of what there is one of is "".
+func (s *sender) part(key, template string, model interface{ Hash() string }) (part, error) {
+	one := part{Key: key, Hash: model.Hash()}
+	if s.has[key] == one.Hash {
+		return one, nil
+	}
+	var err error
+	one.HTML, err = s.page.render(template, model)
+	s.has[key] = one.Hash
+	return one, err
+}
+
+// send writes news that are new, or a comment.
+func (s *sender) send(n news) error {
+	text, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	bare, err := json.Marshal(n.bare())
+	if err != nil {
+		return err
+	}
+	_ = s.c.SetWriteDeadline(time.Now().Add(patience)) // only a test's writer has no deadlines
+	if string(bare) == s.last {
+		_, err = fmt.Fprint(s.w, "event: beat\ndata:\n\n")
+	} else {
+		_, err = fmt.Fprintf(s.w, "event: news\ndata: %s\n\n", text)
+	}
+	if s.last = string(bare); err != nil {
+		return err
+	}
+	return s.c.Flush()
+}
+
+// bare is what tells one state of a page from another.
+func (n news) bare() news {
+	n.Gone, n.Items = nil, slices.Clone(n.Items)
+	for i := range n.Items {
+		n.Items[i].HTML = ""
+	}
+	n.Work.HTML = ""
+	return n
+}

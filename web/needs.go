@@ -1,0 +1,233 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"drawbridge/api"
+	"drawbridge/bridge"
+	"drawbridge/internal/httpx"
+)
+
+// needsPage is the model of needs.html.
+type needsPage struct {
+	Title string
+	Word  string
+	// Count is how many things wait, and Sub says of which kinds.
+	Count int
+	Sub   string
+	Items []item
+	// Error is what came of a decision that did not succeed.
+	Error string
+	Work  work
+	// Open is the key of the card that is open.
+	Open string
+}
+
+// item is one thing that waits, as a row or, when it is open, as a card. A thing that was decided is a row with Done.
+type item struct {
+	Key, Chip, Tone string
+	// Who is the agent's name when the sentence begins with it, and Text the rest of it.
+	Who, Text, Line string
+	Count           int
+	Since           time.Time
+	Ago, Full       string
+	Card            *card
+	Done            bool
+	// Word is the session's own, for forms. Next is the item that opens after this one is decided.
+	Word, Next string
+}
+
+// Hash names what an item shows, but for its age.
+func (i item) Hash() string {
+	i.Ago, i.Next = "", ""
+	return hashOf(i)
+}
+
+func hashOf(model any) string {
+	text, err := json.Marshal(model)
+	if err != nil {
+		return "" // it has plain fields alone
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// Path is where the item is open.
+func (i item) Path() string { return "/needs/" + url.PathEscape(i.Key) }
+
+// tones are the colors of chips that are not of the usual color.
+var tones = map[string]string{
+	api.NeedAllowlist: "bad", api.NeedUncertain: "bad", api.NeedCopy: "bad", api.NeedStopped: "bad", api.NeedFailed: "bad",
+}
+
+// itemOf makes the row of a thing that waits.
+func (p *Page) itemOf(n api.Need) item {
+	i := item{Key: n.Key, Chip: n.Kind, Tone: cmp.Or(tones[n.Kind], "wait"), Text: n.Text, Line: n.Line, Count: n.Count, Since: n.Since}
+	if rest, begins := strings.CutPrefix(n.Text, n.AgentName+" "); begins && n.AgentName != "" {
+		i.Who, i.Text = n.AgentName, rest
+	}
+	i.age(p.o.Now())
+	return i
+}
+
+// age says since when an item waits.
+func (i *item) age(now time.Time) {
+	if !i.Since.IsZero() {
+		i.Ago, i.Full = span(now.Sub(i.Since)), i.Since.UTC().Format(time.RFC3339)
+	}
+}
+
+// view is what a browser looks at.
+type view struct {
+	session session
+	// open is the key of the card that is open, "" for the first. A page that is open already opens nothing by itself: steady.
+	open   string
+	steady bool
+	// done is the key of what was decided just now, "" for nothing.
+	done string
+}
+
+// needsModel collects the page.
+func (p *Page) needsModel(ctx context.Context, v view) (needsPage, error) {
+	list, err := p.o.API.Needs(ctx)
+	if err != nil {
+		return needsPage{}, err
+	}
+	m := needsPage{Word: v.session.word(), Count: len(list.Needs), Sub: summary(list.Needs), Title: "Needs you"}
+	if m.Work, err = p.working(ctx, list.Working); err != nil {
+		return m, err
+	}
+	at := slices.IndexFunc(list.Needs, func(n api.Need) bool { return n.Key == v.open })
+	if v.steady {
+		v.done = ""
+	} else if at < 0 {
+		if v.done == "" {
+			v.done = v.open // somebody else decided it
+		}
+		at = 0
+	}
+	if v.done != "" && !slices.ContainsFunc(list.Needs, func(n api.Need) bool { return n.Key == v.done }) {
+		m.Items = append(m.Items, p.decided(ctx, v.done))
+	}
+	for i, n := range list.Needs {
+		it := p.itemOf(n)
+		it.Word = m.Word
+		if i == at {
+			m.Open = n.Key
+			if it.Card, err = p.cardOf(ctx, n); err != nil {
+				return m, err
+			}
+			if len(list.Needs) > 1 {
+				it.Next = list.Needs[(i+1)%len(list.Needs)].Key
+			}
+		}
+		m.Items = append(m.Items, it)
+	}
+	return m, nil
+}
+
+// summary counts what waits by kind, in words.
+func summary(needs []api.Need) string {
+	counts := map[string]int{}
+	for _, n := range needs {
+		counts[n.Kind]++
+	}
+	var parts []string
+	for _, kind := range api.NeedKinds {
+		if counts[kind] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[kind], kind))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// work is what agents do now.
+type work struct {
+	Count int
+	Rows  []workRow
+}
+
+// workRow is one agent at work.
+type workRow struct {
+	Name, Task, State, Tone string
+	Since                   time.Time
+	Ago, Full               string
+	Below                   bool
+}
+
+// Hash names what is shown, but for ages.
+func (w work) Hash() string {
+	w.Rows = slices.Clone(w.Rows)
+	for i := range w.Rows {
+		w.Rows[i].Ago = ""
+	}
+	return hashOf(w)
+}
+
+// maxWork bounds the agents that stand below what waits.
+const maxWork = 20
+
+// doingTones are the colors of what an agent does.
+var doingTones = map[string]string{"working": "ok", "starting": "ok", "busy": "ok", "asking": "wait", "limited": "wait", "silent": "wait", "waiting": "info"}
+
+// working lists the agents that have a turn.
+func (p *Page) working(ctx context.Context, count int) (w work, err error) {
+	w.Count = count
+	if count == 0 {
+		return w, nil
+	}
+	list, err := p.o.API.Agents(ctx, api.ListOptions{State: string(bridge.AgentBusy), Limit: maxWork})
+	for _, a := range list.Agents {
+		row := workRow{Name: a.Name, Task: a.Task, State: cmp.Or(a.Doing, a.State), Since: a.UpdatedAt, Below: a.Parent != ""}
+		if a.DoingSince != nil {
+			row.Since = *a.DoingSince
+		}
+		if len(a.Asked) > 0 {
+			row.State = "asking"
+		}
+		row.Tone, row.Ago, row.Full = doingTones[row.State], span(p.o.Now().Sub(row.Since)), row.Since.UTC().Format(time.RFC3339)
+		w.Rows = append(w.Rows, row)
+	}
+	return w, err
+}
+
+// viewOf reads which card is open.
+func viewOf(r *http.Request, s session) (view, error) {
+	q, err := httpx.ReadQuery(r, "open", "done")
+	if err != nil {
+		return view{}, bridge.Errorf(bridge.Invalid, "%s", err)
+	}
+	v := view{session: s, open: q.Get("open"), done: q.Get("done")}
+	if key, named := mux.Vars(r)["key"]; named {
+		if v.open, err = url.PathUnescape(key); err != nil {
+			return v, bridge.Errorf(bridge.Invalid, "the address is not well encoded")
+		}
+	}
+	return v, nil
+}
+
+// needs shows what waits for a person.
+func (p *Page) needs(w http.ResponseWriter, r *http.Request, s session) error {
+	v, err := viewOf(r, s)
+	if err != nil {
+		return err
+	}
+	m, err := p.needsModel(r.Context(), v)
+	if err != nil {
+		return err
+	}
+	p.show(w, http.StatusOK, "page.html", m)
+	return nil
+}

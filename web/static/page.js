@@ -1,0 +1,229 @@
+// The page's own script. Without it the page still shows and decides everything; with it the page is live and takes keys.
+"use strict";
+
+const byId = (id) => document.getElementById(id);
+const items = () => [...byId("items").querySelectorAll("[data-key]")];
+const stay = 8000; // how long what was decided stays visible, in ms
+
+let stream, retry;
+let heard = Date.now(); // when the bridge was last heard of
+let first = true; // the next news are what the page shows already
+let swapped = 0; // when the page was last changed by a decision
+
+function span(seconds) {
+  if (seconds < 60) return Math.max(0, Math.floor(seconds)) + " s";
+  if (seconds < 3600) return Math.floor(seconds / 60) + " min";
+  if (seconds < 48 * 3600) return Math.floor(seconds / 3600) + " h";
+  return Math.floor(seconds / 86400) + " d";
+}
+
+// Ages count up, and the page says when it is not live.
+function tick() {
+  for (const t of document.querySelectorAll("time[datetime]")) {
+    const at = new Date(t.dateTime);
+    t.textContent = span((Date.now() - at) / 1000);
+    t.title = at.toLocaleString();
+  }
+  const live = stream && stream.readyState === EventSource.OPEN && Date.now() - heard < 40000;
+  byId("live").className = "right " + (live ? "live" : "away");
+  byId("live").textContent = live ? "live" : "reconnecting, last news " + span((Date.now() - heard) / 1000) + " ago";
+}
+
+function listen() {
+  if (stream) stream.close();
+  clearTimeout(retry);
+  first = true;
+  stream = new EventSource("/live?open=" + encodeURIComponent(byId("main").dataset.open));
+  stream.addEventListener("open", () => { heard = Date.now(); tick(); });
+  stream.addEventListener("beat", () => { heard = Date.now(); });
+  stream.addEventListener("news", (e) => { heard = Date.now(); show(JSON.parse(e.data)); tick(); });
+  stream.addEventListener("error", () => {
+    tick();
+    if (stream.readyState === EventSource.CLOSED) retry = setTimeout(again, 3000);
+  });
+}
+
+// again comes back to a bridge that refused the stream: somebody may have to log in.
+async function again() {
+  const answer = await fetch("/", { method: "HEAD" }).catch(() => null);
+  if (answer && answer.status === 401) location.reload();
+  else listen();
+}
+
+function made(html) {
+  const t = document.createElement("template");
+  t.innerHTML = html;
+  return t.content.firstElementChild;
+}
+
+// put replaces what a person may be writing into, and keeps what was written.
+function put(old, fresh) {
+  const field = old.querySelector("details[open] input[name=value]");
+  const writing = old.contains(document.activeElement);
+  old.replaceWith(fresh);
+  if (!fresh.classList.contains("card")) return;
+  fresh.classList.add("changed");
+  const same = field && [...fresh.querySelectorAll("details")].find((d) => d.querySelector("button").value === field.closest("details").querySelector("button").value);
+  if (!same) return;
+  same.open = true;
+  const input = same.querySelector("input");
+  input.value = field.value;
+  if (writing) input.focus();
+}
+
+function fade(row) {
+  setTimeout(() => row.remove(), stay);
+}
+
+function show(news) {
+  const there = new Map(items().map((el) => [el.dataset.key, el]));
+  for (const gone of news.gone || []) {
+    const old = there.get(gone.key);
+    if (!old || "done" in old.dataset) continue;
+    const row = made(gone.html);
+    old.replaceWith(row);
+    there.set(gone.key, row);
+    fade(row);
+  }
+  const fresh = [];
+  let before = null;
+  for (const part of news.items) {
+    let el = there.get(part.key);
+    if (part.html && (!el || el.dataset.hash !== part.hash)) {
+      const now = made(part.html);
+      if (el) put(el, now);
+      else {
+        if (before) before.after(now);
+        else byId("items").prepend(now);
+        fresh.push(now);
+      }
+      el = now;
+    }
+    before = el || before;
+  }
+  // What stands here and does not wait any more was decided while the page was not live.
+  const waits = new Set(news.items.map((p) => p.key));
+  for (const el of items()) if (!waits.has(el.dataset.key) && !("done" in el.dataset)) el.remove();
+  counts(news);
+  if (news.work.html) byId("work").replaceWith(made(news.work.html));
+  if (!first) arrived(fresh);
+  first = false;
+}
+
+function counts(news) {
+  const title = "Needs you · Drawbridge";
+  document.title = news.count ? "(" + news.count + ") " + title : title;
+  byId("count").textContent = news.count || "";
+  byId("count").classList.toggle("hot", news.count > 0);
+  byId("sub").textContent = news.sub;
+  byId("quiet").hidden = news.count > 0;
+}
+
+// arrived says what is new, and opens it if nothing else is open.
+function arrived(fresh) {
+  if (!fresh.length) return;
+  const line = fresh[0].querySelector(".line, p");
+  const text = line ? line.textContent.trim() : "";
+  const say = byId("fresh");
+  say.textContent = fresh.length === 1 ? "New: " + text : fresh.length + " new";
+  say.hidden = false;
+  setTimeout(() => { say.hidden = true; }, stay);
+  if (document.hidden && "Notification" in window && Notification.permission === "granted") {
+    new Notification("Drawbridge needs you", { body: text, tag: "needs" }).onclick = () => window.focus();
+  }
+  if (!document.querySelector(".card.now")) go(fresh[0].getAttribute("href"), false).then(() => { swapped = Date.now() + 1600; });
+}
+
+// swap shows another state of the page that the server made.
+function swap(html, address, remember) {
+  const next = new DOMParser().parseFromString(html, "text/html");
+  if (!next.getElementById("main")) {
+    location.assign(address);
+    return;
+  }
+  byId("main").replaceWith(next.getElementById("main"));
+  byId("count").replaceWith(next.getElementById("count"));
+  document.title = next.title;
+  const path = new URL(address).pathname;
+  const here = path === "/decide" ? location.pathname : path;
+  if (remember && here !== location.pathname) history.pushState(null, "", here);
+  else history.replaceState(null, "", here);
+  swapped = Date.now();
+  ready();
+}
+
+async function go(address, remember) {
+  const answer = await fetch(address).catch(() => null);
+  if (answer) swap(await answer.text(), answer.url, remember);
+  else location.assign(address);
+}
+
+// ready is called for each state of the page.
+function ready() {
+  for (const row of document.querySelectorAll("[data-done]")) fade(row);
+  listen();
+  tick();
+  const card = document.querySelector(".card.now");
+  if (card && swapped) card.focus({ preventScroll: card.getBoundingClientRect().top >= 0 && card.getBoundingClientRect().bottom <= innerHeight });
+}
+
+document.addEventListener("click", (e) => {
+  const row = e.target.closest("a.row");
+  if (!row || e.button || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return;
+  e.preventDefault();
+  go(row.href, true);
+});
+
+document.addEventListener("submit", async (e) => {
+  const form = e.target;
+  if (!form.action.endsWith("/decide")) return;
+  e.preventDefault();
+  const body = new URLSearchParams(new FormData(form, e.submitter));
+  const buttons = document.querySelectorAll(".card.now button");
+  for (const b of buttons) b.disabled = true;
+  const answer = await fetch(form.action, { method: "POST", body }).catch(() => null);
+  if (answer) {
+    swap(await answer.text(), answer.url, false);
+    return;
+  }
+  for (const b of buttons) b.disabled = false;
+  byId("fresh").textContent = "The bridge did not answer. It may have your word; look again when the page is live.";
+  byId("fresh").hidden = false;
+});
+
+document.addEventListener("keydown", (e) => {
+  if (e.key === "Escape" && e.target.closest("input")) e.target.blur();
+  if (e.target.closest("input, dialog") || e.metaKey || e.ctrlKey || e.altKey || e.repeat) return;
+  const all = items();
+  const card = document.querySelector(".card.now");
+  const at = document.activeElement.closest("[data-key]") || card;
+  if (e.key === "?") byId("keys").showModal();
+  if (e.key === "j" || e.key === "k") {
+    const next = all[all.indexOf(at) + (e.key === "j" ? 1 : -1)];
+    if (next) next.focus();
+  }
+  // A key that was meant for the card before must not decide on this one.
+  const form = at === card && card && Date.now() - swapped > 400 && card.querySelector("form[data-shortcut='" + CSS.escape(e.key) + "']");
+  if (!form) return;
+  e.preventDefault();
+  const more = form.querySelector("details");
+  if (!more) form.requestSubmit(form.querySelector("button"));
+  else {
+    more.open = true;
+    more.querySelector("input").focus();
+  }
+});
+
+window.addEventListener("popstate", () => go(location.href, false));
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && stream.readyState !== EventSource.OPEN) listen();
+});
+
+byId("keys-open").hidden = false;
+byId("keys-open").addEventListener("click", () => byId("keys").showModal());
+if ("Notification" in window && Notification.permission === "default") {
+  byId("notify").hidden = false;
+  byId("notify").addEventListener("click", async () => { byId("notify").hidden = (await Notification.requestPermission()) !== "default"; });
+}
+setInterval(tick, 1000);
+ready();

@@ -1,0 +1,549 @@
+package web_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"drawbridge/api"
+	"drawbridge/bridge"
+	"drawbridge/bridge/engine"
+	"drawbridge/internal/pause"
+	"drawbridge/policy"
+	"drawbridge/proof/memstore"
+	"drawbridge/web"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	operatorToken = "token-of-the-tests"
+	site          = "http://127.0.0.1:7400"
+)
+
+// passes is web.Records in memory.
+type passes struct {
+	mu  sync.Mutex // guards all
+	all map[string]web.Pass
+}
+
+func (r *passes) AddPass(_ context.Context, p web.Pass) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all[p.Hash] = p
+	return nil
+}
+
+func (r *passes) FindPass(_ context.Context, hash string) (web.Pass, bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, found := r.all[hash]
+	return p, found, nil
+}
+
+func (r *passes) TakePass(ctx context.Context, hash string) (web.Pass, bool, error) {
+	p, found, err := r.FindPass(ctx, hash)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.all, hash)
+	return p, found, err
+}
+
+// cloud answers each text with what reply makes of it.
+type cloud struct {
+	bridge.Runtime
+	reply func(text string) string
+	mu    sync.Mutex // guards runs
+	runs  map[string]string
+}
+
+func (c *cloud) start(id, text string) (bridge.Started, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	run := bridge.NewID("run_")
+	c.runs[run] = text
+	return bridge.Started{Agent: id, Run: run}, nil
+}
+
+func (c *cloud) Launch(_ context.Context, l bridge.Launch) (bridge.Started, error) {
+	return c.start(l.AgentID, l.Grant.Prompt())
+}
+
+func (c *cloud) Send(_ context.Context, f bridge.FollowUp) (bridge.Started, error) {
+	return c.start(f.Agent, f.Text)
+}
+
+func (c *cloud) Observe(_ context.Context, r bridge.RunRef) (bridge.Observation, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return bridge.Observation{State: bridge.RunFinished, Reply: c.reply(c.runs[r.Run])}, nil
+}
+
+// noRelay runs nothing.
+type noRelay struct{ bridge.ActionRunner }
+
+// world is a bridge with its page, in a bubble of virtual time.
+type world struct {
+	t       *testing.T
+	engine  *engine.Engine
+	records *passes
+	handler http.Handler
+	client  *api.Client
+	cookie  string
+}
+
+// play runs a story in a bubble. The orchestrator's replies come from reply.
+func play(t *testing.T, reply func(text string) string, story func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, records: &passes{all: map[string]web.Pass{}}}
+		rules, problems := policy.New(policy.Rules{
+			Repos:         []policy.RepoRule{{Pattern: "github.com/me/careful", Approval: policy.Approval{Mode: policy.ApprovalEach}}},
+			OperatorRepos: []string{"github.com/me/agent-env"},
+		})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		db := memstore.NewDisk().Open()
+		defer db.Close()
+		var err error
+		allow := func() *policy.Policy { return rules }
+		w.engine, err = engine.New(engine.Options{Store: db, Runtime: &cloud{reply: reply, runs: map[string]string{}}, Actions: noRelay{}, Policy: allow, Log: zerolog.Nop(),
+			Keys: bridge.Keys{Current: bridge.Key{ID: "k1", Secret: []byte(strings.Repeat("k", 32))}}, PollMin: time.Second, PollMax: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.open(operatorToken, "")
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = w.engine.Run(ctx) })
+		defer running.Wait()
+		defer cancel()
+		story(t, w)
+	})
+}
+
+// pass lets virtual time pass.
+func (w *world) pass(d time.Duration) {
+	if err := pause.For(w.t.Context(), d); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// open makes the bridge's handler, as a start of the program does.
+func (w *world) open(token, shownAt string) {
+	w.t.Helper()
+	allow := func() *policy.Policy {
+		p, _ := policy.New(policy.Rules{})
+		return p
+	}
+	h, err := api.New(api.Options{Engine: w.engine, Policy: allow, Token: token, PublicURL: shownAt, Log: zerolog.Nop(), Page: func(c *api.Client) (api.Page, error) {
+		w.client = c
+		return web.New(web.Options{API: c, Watch: w.engine.Watch, Records: w.records, Token: token, URL: shownAt})
+	}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.handler = h
+}
+
+// link makes a one-time link.
+func (w *world) link() string {
+	w.t.Helper()
+	l, err := w.client.PageLink(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return l.Path
+}
+
+// request makes a request of a browser that shows the page.
+func (w *world) request(method, path string, form url.Values) *http.Request {
+	r := httptest.NewRequest(method, site+path, strings.NewReader(form.Encode()))
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", site)
+	}
+	if w.cookie != "" {
+		r.Header.Set("Cookie", w.cookie)
+	}
+	return r
+}
+
+func (w *world) do(r *http.Request) *httptest.ResponseRecorder {
+	rec := httptest.NewRecorder()
+	w.handler.ServeHTTP(rec, r)
+	return rec
+}
+
+func (w *world) get(path string) *httptest.ResponseRecorder {
+	return w.do(w.request(http.MethodGet, path, nil))
+}
+
+// spend opens a link as its button does.
+func (w *world) spend(link string) *httptest.ResponseRecorder {
+	u, err := url.Parse(link)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.do(w.request(http.MethodPost, "/login", url.Values{"code": {u.Query().Get("code")}}))
+}
+
+// logIn keeps the session's cookie.
+func (w *world) logIn() {
+	w.t.Helper()
+	rec := w.spend(w.link())
+	if rec.Code != http.StatusSeeOther {
+		w.t.Fatalf("login: %d %s", rec.Code, rec.Body)
+	}
+	w.cookie, _, _ = strings.Cut(rec.Header().Get("Set-Cookie"), ";")
+}
+
+var formWord = regexp.MustCompile(`name="csrf" value="([0-9a-f]+)"`)
+
+// word is the session's word for forms.
+func (w *world) word() string {
+	w.t.Helper()
+	found := formWord.FindStringSubmatch(w.get("/").Body.String())
+	if found == nil {
+		w.t.Fatal("the page has no form")
+	}
+	return found[1]
+}
+
+// launch lets an orchestrator have its first turn to the end.
+func (w *world) launch(prompt string) {
+	w.t.Helper()
+	if _, err := w.client.Launch(w.t.Context(), api.LaunchRequest{Repo: "github.com/me/agent-env", Prompt: prompt, Name: "main"}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.pass(time.Minute)
+}
+
+// held is the one command that waits.
+func (w *world) held() api.Command {
+	w.t.Helper()
+	list, err := w.client.Commands(w.t.Context(), api.ListOptions{State: "held"})
+	if err != nil || len(list.Commands) != 1 {
+		w.t.Fatalf("%+v, %v", list, err)
+	}
+	return list.Commands[0]
+}
+
+func asksOnce(string) string { return "SUBAGENT: repo=github.com/me/careful, prompt=Look at the tests" }
+
+// TestLogin: a link opens once and not by a look, and nobody else comes in.
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	play(t, asksOnce, func(t *testing.T, w *world) {
+		for _, path := range []string{"/", "/needs/cmd_1", "/live"} {
+			if rec := w.get(path); rec.Code != http.StatusUnauthorized || !strings.Contains(rec.Body.String(), "drawbridge open") {
+				t.Errorf("%s without a login: %d %s", path, rec.Code, rec.Body)
+			}
+		}
+		link := w.link()
+		for range 3 { // previews of a link
+			if rec := w.get(link); rec.Code != http.StatusOK || rec.Header().Get("Set-Cookie") != "" {
+				t.Errorf("a look at the link: %d, %v", rec.Code, rec.Header())
+			}
+		}
+		first := w.spend(link)
+		cookie := first.Header().Get("Set-Cookie")
+		if first.Code != http.StatusSeeOther || first.Header().Get("Location") != "/" || !strings.HasPrefix(cookie, "drawbridge-7400=") || !strings.Contains(cookie, "; HttpOnly; SameSite=Lax") || strings.Contains(cookie, "Secure") {
+			t.Errorf("the first use: %d %v", first.Code, first.Header())
+		}
+		if rec := w.spend(link); rec.Code != http.StatusUnauthorized || rec.Header().Get("Set-Cookie") != "" || !strings.Contains(rec.Body.String(), "was used") {
+			t.Errorf("the second use: %d %s", rec.Code, rec.Body)
+		}
+		late := w.link()
+		w.pass(web.LinkLife)
+		if rec := w.spend(late); rec.Code != http.StatusUnauthorized {
+			t.Errorf("a link that is too old: %d", rec.Code)
+		}
+		w.logIn()
+		if rec := w.spend("/login?code=" + strings.TrimPrefix(w.cookie, "drawbridge-7400=")); rec.Code != http.StatusUnauthorized {
+			t.Errorf("a session as a link: %d", rec.Code)
+		}
+		if rec := w.get("/"); rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), "Nothing needs you.") {
+			t.Errorf("the page: %d %s", rec.Code, rec.Body)
+		}
+		w.open(operatorToken, "") // a start of the program
+		if rec := w.get("/"); rec.Code != http.StatusOK {
+			t.Errorf("after a start: %d", rec.Code)
+		}
+		w.pass(web.SessionLife)
+		if rec := w.get("/"); rec.Code != http.StatusUnauthorized {
+			t.Errorf("after its end: %d", rec.Code)
+		}
+		w.logIn()
+		w.open("another-token", "")
+		if rec := w.get("/"); rec.Code != http.StatusUnauthorized {
+			t.Errorf("under another token: %d", rec.Code)
+		}
+		w.logIn()
+		out := w.do(w.request(http.MethodPost, "/logout", url.Values{"csrf": {w.word()}}))
+		if rec := w.get("/"); out.Code != http.StatusSeeOther || rec.Code != http.StatusUnauthorized {
+			t.Errorf("after the logout: %d, %d", out.Code, rec.Code)
+		}
+	})
+}
+
+// TestLoginAttempts: who guesses codes is slowed down, and a link in hand still opens a minute later.
+func TestLoginAttempts(t *testing.T) {
+	t.Parallel()
+	play(t, asksOnce, func(t *testing.T, w *world) {
+		codes := map[int]int{}
+		for range 30 {
+			codes[w.spend("/login?code=guess").Code]++
+		}
+		if codes[http.StatusUnauthorized] != 10 || codes[http.StatusTooManyRequests] != 20 {
+			t.Errorf("30 guesses: %v", codes)
+		}
+		w.pass(time.Minute)
+		w.logIn()
+	})
+}
+
+// TestLoginUnderTLS: behind a proxy with TLS the cookie is for this host and for TLS alone.
+func TestLoginUnderTLS(t *testing.T) {
+	t.Parallel()
+	play(t, asksOnce, func(t *testing.T, w *world) {
+		w.open(operatorToken, "https://bridge.example")
+		r := w.request(http.MethodPost, "/login", url.Values{"code": {strings.TrimPrefix(w.link(), "/login?code=")}})
+		r.Host = "bridge.example"
+		r.Header.Set("Origin", "https://bridge.example")
+		rec := w.do(r)
+		if cookie := rec.Header().Get("Set-Cookie"); !strings.HasPrefix(cookie, "__Host-drawbridge=") || !strings.Contains(cookie, "Path=/;") || !strings.Contains(cookie, "; HttpOnly; Secure; SameSite=Lax") {
+			t.Errorf("%d %q", rec.Code, cookie)
+		}
+	})
+}
+
+// TestForgery: another site, a frame and a form without the session's word change nothing.
+func TestForgery(t *testing.T) {
+	t.Parallel()
+	play(t, asksOnce, func(t *testing.T, w *world) {
+		w.launch("go")
+		w.logIn()
+		m, word := w.held(), w.word()
+		form := url.Values{"csrf": {word}, "key": {m.ID}, "word": {"approve"}, "hash": {m.Held.Hash}}
+		without := url.Values{"key": {m.ID}, "word": {"approve"}, "hash": {m.Held.Hash}}
+		for name, change := range map[string]func(r *http.Request) *http.Request{
+			"another site": func(r *http.Request) *http.Request { r.Header.Set("Origin", "https://evil.example"); return r },
+			"no origin":    func(r *http.Request) *http.Request { r.Header.Del("Origin"); return r },
+			"no word":      func(*http.Request) *http.Request { return w.request(http.MethodPost, "/decide", without) },
+			"another's word": func(*http.Request) *http.Request {
+				f := url.Values{"csrf": {strings.Repeat("0", len(word))}, "key": {m.ID}, "word": {"approve"}, "hash": {m.Held.Hash}}
+				return w.request(http.MethodPost, "/decide", f)
+			},
+			"a word in the query": func(*http.Request) *http.Request {
+				return w.request(http.MethodPost, "/decide?csrf="+word, without)
+			},
+			"another port": func(r *http.Request) *http.Request { r.Header.Set("Origin", "http://127.0.0.1:7401"); return r },
+		} {
+			if rec := w.do(change(w.request(http.MethodPost, "/decide", form))); rec.Code != http.StatusForbidden {
+				t.Errorf("%s: %d", name, rec.Code)
+			}
+		}
+		if m = w.held(); m.State != "held" {
+			t.Error("a forged form decided")
+		}
+		h := w.get("/").Header()
+		if csp := h.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") || strings.Contains(csp, "unsafe") {
+			t.Errorf("%q", csp)
+		}
+		if h.Get("X-Frame-Options") != "DENY" || h.Get("Cache-Control") != "no-store" {
+			t.Errorf("%v", h)
+		}
+	})
+}
+
+// TestDecide: a person sees a command whole, and their word goes to what they were shown alone.
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	reply := func(text string) string {
+		if !strings.Contains(text, "go on") {
+			return "Fine."
+		}
+		return "SUBAGENT: repo=github.com/me/careful, prompt=<script>alert(1)</script> x\ufe0fgnp.exe \u0430pple"
+	}
+	play(t, reply, func(t *testing.T, w *world) {
+		w.launch("go on")
+		w.logIn()
+		m := w.held()
+		page := w.get("/").Body.String()
+		for _, want := range []string{`<title>(1) Needs you · Drawbridge</title>`, `<b>main</b> wants to launch an agent on github.com/me/careful`, `&lt;script&gt;alert(1)&lt;/script&gt; x<span class="code">U&#43;FE0F</span>gnp.exe`,
+			"а (U&#43;0430) look like letters", `name="hash" value="` + m.Held.Hash + `"`, `<span class="chip info">yours</span>`, `class="careful">Allow once`} {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s is missing in\n%s", want, page)
+			}
+		}
+		if strings.Contains(page, "<script>alert") {
+			t.Error("an agent's words are markup")
+		}
+		word := w.word()
+		send := func(form url.Values) *httptest.ResponseRecorder {
+			form.Set("csrf", word)
+			return w.do(w.request(http.MethodPost, "/decide", form))
+		}
+		if rec := send(url.Values{"key": {m.ID}, "word": {"approve"}, "hash": {strings.Repeat("0", 32)}}); rec.Code != http.StatusConflict || !strings.Contains(rec.Body.String(), `role="alert"`) || w.held().State != "held" {
+			t.Errorf("a yes to something else: %d %s", rec.Code, rec.Body)
+		}
+		if rec := send(url.Values{"key": {m.ID}, "word": {"explode"}}); rec.Code != http.StatusBadRequest {
+			t.Errorf("a word that nobody knows: %d", rec.Code)
+		}
+		rec := send(url.Values{"key": {m.ID}, "word": {"deny"}, "value": {"not today"}})
+		if rec.Code != http.StatusSeeOther || rec.Header().Get("Location") != "/?done="+m.ID {
+			t.Fatalf("%d %v %s", rec.Code, rec.Header(), rec.Body)
+		}
+		if after := w.get(rec.Header().Get("Location")).Body.String(); !strings.Contains(after, `<span class="chip bad">denied</span>`) || !strings.Contains(after, "a person denied it: not today") {
+			t.Errorf("after the no:\n%s", after)
+		}
+		if rec := send(url.Values{"key": {m.ID}, "word": {"deny"}}); rec.Code != http.StatusConflict || !strings.Contains(rec.Body.String(), "does not wait any more") {
+			t.Errorf("a second word: %d %s", rec.Code, rec.Body)
+		}
+		if _, err := w.client.Say(t.Context(), "main", "go on again"); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(time.Minute)
+		m = w.held()
+		if page := w.get("/needs/" + m.ID).Body.String(); !strings.Contains(page, `<span class="chip wait">outside</span>`) {
+			t.Errorf("the no of a person is not the only word that reached the agent:\n%s", page)
+		}
+		if rec := send(url.Values{"key": {m.ID}, "word": {"approve"}, "hash": {m.Held.Hash}}); rec.Code != http.StatusSeeOther {
+			t.Fatalf("%d %s", rec.Code, rec.Body)
+		}
+		if c, err := w.client.Command(t.Context(), m.ID); err != nil || !c.Approved {
+			t.Errorf("%+v, %v", c, err)
+		}
+	})
+}
+
+// reader reads a stream of news.
+type reader struct {
+	lines *bufio.Reader
+	end   func()
+}
+
+// pipe is a response that is read while it is written.
+type pipe struct {
+	*io.PipeWriter
+	header http.Header
+}
+
+func (p pipe) Header() http.Header { return p.header }
+func (pipe) WriteHeader(int)       {}
+func (pipe) Flush()                {}
+
+// listen opens a stream as a page does that has a card open.
+func (w *world) listen(open string) reader {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	in, out := io.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer out.Close()
+		w.handler.ServeHTTP(pipe{out, http.Header{}}, w.request(http.MethodGet, "/live?open="+open, nil).WithContext(ctx))
+	}()
+	return reader{bufio.NewReader(in), func() { cancel(); in.Close(); <-done }}
+}
+
+// news is what page.js reads.
+type news struct {
+	Count       int
+	Sub         string
+	Items, Gone []struct{ Key, Hash, HTML string }
+	Work        struct{ Hash, HTML string }
+}
+
+// next returns the next news, without signs of life.
+func (r reader) next(t *testing.T) (n news) {
+	t.Helper()
+	for {
+		line, err := r.lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data, ok := strings.CutPrefix(line, "data: "); ok {
+			if err := json.Unmarshal([]byte(data), &n); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+}
+
+// TestLive: an open page hears of what begins to wait and of what waits no more, within a second, and gets nothing twice.
+func TestLive(t *testing.T) {
+	t.Parallel()
+	play(t, asksOnce, func(t *testing.T, w *world) {
+		w.logIn()
+		r := w.listen("")
+		defer r.end()
+		if n := r.next(t); n.Count != 0 || len(n.Items) != 0 {
+			t.Errorf("at first: %+v", n)
+		}
+		if _, err := w.client.Launch(t.Context(), api.LaunchRequest{Repo: "github.com/me/agent-env", Prompt: "go", Name: "main"}); err != nil {
+			t.Fatal(err)
+		}
+		n := r.next(t)
+		for n.Count == 0 { // the agent works
+			if !strings.Contains(n.Work.HTML, "main") {
+				t.Errorf("the agent is not at work: %+v", n)
+			}
+			n = r.next(t)
+		}
+		m := w.held()
+		if late := time.Since(m.UpdatedAt); late > time.Second || n.Items[0].Key != m.ID || !strings.Contains(n.Items[0].HTML, "github.com/me/careful") || n.Sub != "1 approval" {
+			t.Errorf("after %v: %+v", late, n)
+		}
+		if _, err := w.client.Deny(t.Context(), m.ID, "no"); err != nil {
+			t.Fatal(err)
+		}
+		for n = r.next(t); len(n.Gone) == 0; n = r.next(t) {
+			if len(n.Items) > 0 && n.Items[0].HTML != "" {
+				t.Errorf("the same comes again: %+v", n)
+			}
+		}
+		if n.Count != 0 || n.Gone[0].Key != m.ID || !strings.Contains(n.Gone[0].HTML, ">denied<") {
+			t.Errorf("after the no: %+v", n)
+		}
+	})
+}
+
+// TestLiveEnds: the end of a session ends its streams, and of five streams the oldest ends.
+func TestLiveEnds(t *testing.T) {
+	t.Parallel()
+	play(t, asksOnce, func(t *testing.T, w *world) {
+		w.logIn()
+		var all []reader
+		for range 5 {
+			r := w.listen("")
+			defer r.end()
+			r.next(t)
+			all = append(all, r)
+		}
+		if rest, err := io.ReadAll(all[0].lines); err != nil || strings.Contains(string(rest), "news") {
+			t.Errorf("the oldest stream: %q, %v", rest, err)
+		}
+		w.do(w.request(http.MethodPost, "/logout", url.Values{"csrf": {w.word()}}))
+		for _, r := range all[1:] {
+			if rest, err := io.ReadAll(r.lines); err != nil || strings.Contains(string(rest), "news") {
+				t.Errorf("after the logout: %q, %v", rest, err)
+			}
+		}
+	})
+}
