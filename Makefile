@@ -102,7 +102,7 @@ clients: ## libraries and coding agents from npm against the OpenAI-compatible d
 	@scripts/clients.sh
 
 bench: ## benchmarks, each comparing in one run; results in docs/bench
-	@eval "$$(scripts/postgres.sh)"; $(GO) test -tags deep -run '^$$' -bench . -benchmem ./parser ./store ./policy ./webhooks ./bridge/engine ./mail ./mcpserver ./relay/wire ./relay/hub ./relay/runner ./relay/runner/keeper ./relay/agents/host ./relay/agents/turns ./proof/measure
+	@eval "$$(scripts/postgres.sh)"; $(GO) test -tags deep -run '^$$' -bench . -benchmem ./parser ./store ./policy ./webhooks ./bridge/engine ./mail ./mcpserver ./relay/wire ./relay/hub ./relay/runner ./relay/runner/keeper ./relay/agents/host ./relay/agents/turns ./web ./proof/measure
 
 release: ## archives, Debian packages, container images and their checksums in OUT (dist); for PLATFORMS alone
 	@cd packaging && GOFLAGS= $(GO) run . -out "$(abspath $(OUT))" -platforms "$(PLATFORMS)"

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/moving"
 	"drawbridge/bridge/words"
 	"drawbridge/internal/httpx"
 	"drawbridge/parser"
@@ -19,7 +20,7 @@ import (
 
 // Need is one thing that waits for a person.
 type Need struct {
-	// Key names it, and stays the same while it waits: the id of the command, turn or agent, or relay:NAME, budget:AGENT, allowlist.
+	// Key names it, and stays the same while it waits: the id of the command, turn or agent, or relay:NAME, copy:NAME, budget:AGENT, allowlist.
 	Key string `json:"key"`
 	// Kind says what it is; see NeedKinds.
 	Kind string `json:"kind"`
@@ -70,14 +71,10 @@ type NeedList struct {
 const maxNeeds = 500
 
 func (h *Handler) needs(w http.ResponseWriter, r *http.Request) error {
-	held, err := h.o.Engine.Questions(r.Context(), "")
-	if err != nil {
-		return err
-	}
 	var f finding
-	err = h.o.Engine.View(r.Context(), func(tx *bridge.Scene) error {
+	err := h.o.Engine.View(r.Context(), func(tx *bridge.Scene) error {
 		f = finding{h: h, tx: tx, names: map[bridge.AgentID]string{}}
-		for _, look := range []func() error{func() error { return f.held(held) }, f.asked, f.doubtful, f.failed, f.gated, f.relays, f.budgets} {
+		for _, look := range []func() error{f.held, f.asked, f.doubtful, f.failed, f.gated, f.relays, f.budgets} {
 			if err := look(); err != nil {
 				return err
 			}
@@ -166,22 +163,24 @@ func wants(c bridge.Command) string {
 }
 
 // firstLine is the beginning of a text that others wrote, on one line and at most 200 characters.
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return words.SafeLine(line, 200)
-}
+func firstLine(text string) string { return words.SafeLine(strings.TrimSpace(text), 200) }
 
-func (f *finding) held(all []bridge.Question) error {
+func (f *finding) held() error {
+	all, err := f.h.o.Engine.Waiting(f.tx)
+	if err != nil {
+		return err
+	}
 	for _, q := range all {
-		kind := NeedApproval
-		if q.Command.Parsed.Verb == bridge.VerbPermission {
-			kind = NeedPermission
-		}
-		n, err := f.about(q.Command, kind)
+		n, err := f.about(q.Command, NeedApproval)
 		if err != nil {
 			return err
 		}
 		n.Text, n.Count, n.Next = words.SafeLine(n.AgentName+" "+wants(q.Command), 300), len(q.Same), "Approve it with the hash of what you were shown, or deny it."
+		if p, asks := q.Command.Asks(); asks {
+			if n.Kind = NeedPermission; !p.AtBridge {
+				n.Kind, n.Next = NeedQuestion, fmt.Sprintf("Answer on %s, in the folder of relay.yaml: drawbridge-relay approvals. Its relay.yaml says approve_by: machine.", p.Relay)
+			}
+		}
 		f.add(n)
 	}
 	return nil
@@ -199,8 +198,8 @@ func (f *finding) asked() error {
 			if err != nil {
 				return err
 			}
-			if c.State == bridge.CommandHeld {
-				continue // it stands among those that are held
+			if c.State != bridge.CommandSending {
+				continue // it stands among those that are held or uncertain
 			}
 			n, err := f.about(c, NeedQuestion)
 			if err != nil {
@@ -251,19 +250,19 @@ func (f *finding) doubtful() error {
 	return nil
 }
 
-// failed finds agents at the top of their tree whose last turn failed. What fails below is told to the parent.
+// failed finds agents at the top of their tree whose last turn failed. What fails below is told to the parent, and what a person stopped rests.
 func (f *finding) failed() error {
-	return f.each(bridge.AgentFailed, func(a bridge.Agent) error {
-		if a.Parent != "" {
-			return nil
-		}
+	return f.each(bridge.AgentFilter{State: bridge.AgentFailed, Roots: true}, func(a bridge.Agent) error {
 		n := Need{Key: string(a.ID), Kind: NeedFailed, Agent: string(a.ID), AgentName: a.Name, Since: a.UpdatedAt, Line: firstLine(a.Trouble),
-			Text: a.Name + " was never launched", Next: "Forget the agent, and launch it again under its name."}
+			Text: a.Name + " was not launched", Next: "Forget the agent, and launch it again under its name."}
+		if a.Quarantined {
+			n.Text = a.Name + " gets no turns any more"
+		}
 		last, err := f.tx.Turns(bridge.TurnFilter{Agent: a.ID, Limit: 1})
 		if err != nil {
 			return err
 		}
-		if len(last) > 0 && last[0].State == bridge.TurnFailed && a.External != "" && !a.Quarantined {
+		if (a.External != "" || moving.Is(a)) && !a.Quarantined && len(last) > 0 && last[0].State == bridge.TurnFailed {
 			n.Turn, n.Text, n.Line = string(last[0].ID), fmt.Sprintf("Turn %d of %s failed", last[0].Seq, a.Name), firstLine(cmp.Or(last[0].Trouble, a.Trouble))
 			n.Next = "Let the agent continue, say the same again, or give the turn up."
 		}
@@ -272,24 +271,25 @@ func (f *finding) failed() error {
 	})
 }
 
-// gated finds agents that were shut, but not those of a tree that a person stopped: that was the person's word.
+// gated finds agents that were shut.
 func (f *finding) gated() error {
-	return f.each(bridge.AgentGated, func(a bridge.Agent) error {
-		tree, err := f.tx.Tree(a.Root)
-		if err != nil || tree.Stopped() {
-			return err
-		}
+	return f.each(bridge.AgentFilter{State: bridge.AgentGated}, func(a bridge.Agent) error {
 		f.add(Need{Key: string(a.ID), Kind: NeedGated, Agent: string(a.ID), AgentName: a.Name, Since: a.UpdatedAt, Line: firstLine(a.Trouble),
-			Text: a.Name + " may not go on by itself", Next: "Say something to the agent, or raise its budget in allowlist.yaml."})
+			Text: a.Name + " may not go on by itself", Next: "Say something to the agent. If its budget is used up, raise the budget in allowlist.yaml first."})
 		return nil
 	})
 }
 
-// each calls fn for agents in a state.
-func (f *finding) each(state bridge.AgentState, fn func(bridge.Agent) error) error {
-	agents, err := f.tx.Agents(bridge.AgentFilter{State: state, Known: true, Limit: maxNeeds})
+// each calls fn for the agents of a filter, but not for those of a tree that a person stopped: that was the person's word.
+func (f *finding) each(filter bridge.AgentFilter, fn func(bridge.Agent) error) error {
+	filter.Known, filter.Limit = true, maxNeeds
+	agents, err := f.tx.Agents(filter)
 	for _, a := range agents {
-		err = errors.Join(err, fn(a))
+		tree, treeErr := f.tx.Tree(a.Root)
+		if treeErr == nil && !tree.Stopped() {
+			treeErr = fn(a)
+		}
+		err = errors.Join(err, treeErr)
 	}
 	return err
 }
@@ -311,7 +311,7 @@ func (f *finding) relays() error {
 		}
 	}
 	if f.h.o.RelayOf != nil {
-		if err := f.each(bridge.AgentBusy, func(a bridge.Agent) error {
+		if err := f.each(bridge.AgentFilter{State: bridge.AgentBusy}, func(a bridge.Agent) error {
 			waits[f.h.o.RelayOf(a.Runtime)]++
 			return nil
 		}); err != nil {
@@ -319,11 +319,12 @@ func (f *finding) relays() error {
 		}
 	}
 	for _, r := range relays {
+		if now := f.h.o.Now(); !r.CopyAt.IsZero() && now.Sub(r.CopyAt) < copyShown && !r.Accepts(r.CopyEpoch, now) {
+			f.add(Need{Key: "copy:" + r.Name, Kind: NeedCopy, Relay: r.Name, Text: "A copy of relay " + r.Name + " tries to connect. The bridge refuses it.",
+				Next: "If the state of the relay was put back, accept it: drawbridge relay accept " + r.Name})
+		}
 		n := Need{Key: "relay:" + r.Name, Relay: r.Name}
 		switch {
-		case !r.CopyAt.IsZero() && f.h.o.Now().Sub(r.CopyAt) < copyShown:
-			n.Kind, n.Since, n.Text = NeedCopy, r.CopyAt, "A copy of relay "+r.Name+" tried to connect. The bridge refused it."
-			n.Next = "If the state of the relay was put back, accept it: drawbridge relay accept " + r.Name
 		case !r.StoppedAt.IsZero():
 			n.Kind, n.Since, n.Text, n.Next = NeedStopped, r.StoppedAt, "The kill switch of relay "+r.Name+" is on. Nothing runs there.", "On "+r.Name+", type: drawbridge-relay start"
 		case r.Replica == "" && waits[r.Name] > 0:

@@ -11,6 +11,7 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/bridge"
+	"drawbridge/bridge/moving"
 	"drawbridge/parser"
 	"drawbridge/policy"
 	"drawbridge/proof/memstore"
@@ -64,23 +65,29 @@ func (s *story) tell() error {
 	for _, key := range []string{"first", "second"} {
 		s.command(bridge.Command{Agent: busy.ID, OpKey: key, State: bridge.CommandHeld, Canonical: "github.com/acme/x", Parsed: parser.Command{Verb: parser.Subagent, Repo: "github.com/acme/x", Prompt: "Fix\nit", Line: 3}})
 	}
-	asks, err := bridge.Permission{ID: "apr_1", Relay: "laptop", Kind: "execute", Tool: "npm", Arguments: `{"command":"npm install"}`}.Command()
+	asks, err := bridge.Permission{ID: "apr_1", Relay: "laptop", AtBridge: true, Kind: "execute", Tool: "npm", Arguments: `{"command":"npm install"}`}.Command()
 	s.must(err)
 	s.command(bridge.Command{Agent: busy.ID, OpKey: "ask", State: bridge.CommandHeld, Parsed: asks, Relay: "laptop"})
+	asks, err = bridge.Permission{ID: "apr_2", Relay: "laptop", Kind: "other", Tool: "mailer", AtMachine: true}.Command()
+	s.must(err)
+	s.command(bridge.Command{Agent: busy.ID, OpKey: "there", State: bridge.CommandHeld, Parsed: asks, Relay: "laptop"})
 	at := s.command(bridge.Command{Agent: busy.ID, OpKey: "machine", State: bridge.CommandSending, Canonical: "open_browser", Relay: "laptop", Parsed: parser.Command{Verb: parser.LocalAction, Action: "open_browser"}})
-	s.must(s.tx.PutMachineQuestions("laptop", []bridge.MachineQuestion{{Request: at.OpKey, Relay: "laptop", Since: s.at, Until: s.at.Add(time.Hour)}}))
-	s.command(bridge.Command{Agent: busy.ID, OpKey: "lost", State: bridge.CommandUncertain, Canonical: "backup", Parsed: parser.Command{Verb: parser.LocalAction, Action: "backup"}})
+	lost := s.command(bridge.Command{Agent: busy.ID, OpKey: "lost", State: bridge.CommandUncertain, Canonical: "backup", Parsed: parser.Command{Verb: parser.LocalAction, Action: "backup"}})
+	s.must(s.tx.PutMachineQuestions("laptop", []bridge.MachineQuestion{{Request: at.OpKey, Relay: "laptop", Since: s.at, Until: s.at.Add(time.Hour)}, {Request: lost.OpKey, Relay: "laptop", Since: s.at, Until: s.at.Add(time.Hour)}}))
 	launch := s.command(bridge.Command{Agent: busy.ID, OpKey: "launch", State: bridge.CommandUncertain, Canonical: "github.com/acme/y", Parsed: parser.Command{Verb: parser.Subagent, Repo: "github.com/acme/y"}})
 	s.turn(s.agent(bridge.Agent{Name: "child", Parent: busy.ID, Command: launch.ID, State: bridge.AgentBusy}), bridge.TurnUncertain) // its command stands for it
 
 	s.turn(s.agent(bridge.Agent{Name: "fell", State: bridge.AgentFailed, External: "bc-1"}), bridge.TurnFailed)
 	s.agent(bridge.Agent{Name: "never", State: bridge.AgentFailed, Trouble: "no such repository"})
 	s.turn(s.agent(bridge.Agent{Name: "below", Parent: busy.ID, State: bridge.AgentFailed, External: "bc-2"}), bridge.TurnFailed) // its parent was told
+	s.turn(s.agent(bridge.Agent{Name: "moved", State: bridge.AgentFailed, LastRun: moving.Prefix + "1"}), bridge.TurnFailed)
 	s.turn(s.agent(bridge.Agent{Name: "doubt", State: bridge.AgentBusy, External: "bc-3"}), bridge.TurnUncertain)
 	s.agent(bridge.Agent{Name: "shut", State: bridge.AgentGated, Trouble: "20 turns without a person"})
 	stopped := s.agent(bridge.Agent{Name: "stopped", State: bridge.AgentGated})
 	s.must(s.tx.PutTree(bridge.Tree{Root: stopped.ID, StoppedAt: s.at})) // a person did it
-	for _, r := range []bridge.Relay{{Name: "laptop"}, {Name: "idle"}, {Name: "off", StoppedAt: s.at}, {Name: "twin", CopyAt: s.at}} {
+	ended := s.agent(bridge.Agent{Name: "ended", State: bridge.AgentFailed, External: "bc-4"})
+	s.must(s.tx.PutTree(bridge.Tree{Root: ended.ID, StoppedAt: s.at}))
+	for _, r := range []bridge.Relay{{Name: "laptop"}, {Name: "idle"}, {Name: "off", StoppedAt: s.at}, {Name: "twin", CopyAt: s.at, StoppedAt: s.at}, {Name: "known", CopyAt: s.at, CopyEpoch: 3, AcceptedAt: s.at}} {
 		r.State, r.SeenAt = bridge.RelayEnrolled, s.at
 		s.must(s.tx.PutRelay(r))
 	}
@@ -113,7 +120,7 @@ func TestNeeds(t *testing.T) {
 	var got []string
 	for _, n := range list.Needs {
 		got = append(got, fmt.Sprintf("%s %s %d: %s | %s", n.Kind, n.Key, n.Count, n.Text, n.Line))
-		if n.Next == "" || (n.Since.IsZero() && n.Kind != api.NeedAllowlist && n.Kind != api.NeedBudget) {
+		if n.Next == "" || (n.Since.IsZero() && n.Kind != api.NeedAllowlist && n.Kind != api.NeedBudget && n.Kind != api.NeedCopy) {
 			t.Errorf("%+v", n)
 		}
 	}
@@ -122,13 +129,16 @@ func TestNeeds(t *testing.T) {
 		"uncertain cmd_launch 1: Nobody can tell whether busy launched an agent on github.com/acme/y | github.com/acme/y",
 		"uncertain cmd_lost 1: Nobody can tell whether backup ran for busy | backup",
 		"uncertain trn_doubt 1: Nobody can tell whether doubt got its turn 1 | do it",
-		"copy relay:twin 1: A copy of relay twin tried to connect. The bridge refused it. | ",
+		"copy copy:twin 1: A copy of relay twin tries to connect. The bridge refuses it. | ",
 		"stopped relay:off 1: The kill switch of relay off is on. Nothing runs there. | ",
+		"stopped relay:twin 1: The kill switch of relay twin is on. Nothing runs there. | ",
 		"permission cmd_ask 1: busy asks on laptop to run a command | npm install",
-		"approval cmd_first 2: busy wants to launch an agent on github.com/acme/x | Fix",
+		"approval cmd_first 2: busy wants to launch an agent on github.com/acme/x | Fix …",
 		"question cmd_machine 1: busy wants to run open_browser on laptop | open_browser",
+		"question cmd_there 1: busy asks on laptop to use mailer | mailer",
 		"failed agt_fell 1: Turn 1 of fell failed | it broke",
-		"failed agt_never 1: never was never launched | no such repository",
+		"failed agt_moved 1: Turn 1 of moved failed | it broke",
+		"failed agt_never 1: never was not launched | no such repository",
 		"gated agt_shut 1: shut may not go on by itself | 20 turns without a person",
 		"away relay:laptop 1: Relay laptop is not connected, and work waits for it. | ",
 		"budget budget:agt_busy 1: The agents of busy have nearly used up their budget | 9 of 10 launches",

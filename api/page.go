@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"drawbridge/bridge"
 	"drawbridge/internal/httpx"
 )
@@ -62,7 +60,7 @@ func (c *Client) PageLink(ctx context.Context) (PageLink, error) {
 
 // within returns a client that calls the routes of h in this process, as the operator. Whoever uses it has checked its own caller.
 func (h *Handler) within() *Client {
-	inner := httpx.RequestLog(httpx.LogOptions{Log: zerolog.Nop()}, httpx.Recover(h.router))
+	inner := httpx.RequestLog(httpx.LogOptions{Log: h.o.Log}, httpx.Recover(h.router))
 	return &Client{base: "http://drawbridge", timeout: 30 * time.Second, start: "drawbridge serve", http: &http.Client{Transport: direct{inner}}}
 }
 

@@ -184,8 +184,10 @@ type Held struct {
 	Context []bridge.Fact `json:"context"`
 	// Refused says why the gate would not let it pass now.
 	Refused string `json:"refused,omitempty"`
-	// Outside is true unless it is recorded that nothing but the operator's words has reached the agent. What an agent reads by itself is
-	// not recorded. Again is true where the last yes to the same target in the tree was to this very effect.
+	// TurnSeq numbers the turn in which it was asked.
+	TurnSeq int64 `json:"turn_seq"`
+	// Outside is true unless it is recorded that nothing but the operator's words has reached the agent. What an agent in the cloud reads
+	// by itself is not recorded. Again is true where the last yes to the same target in the tree was to this very effect.
 	Outside bool `json:"outside,omitempty"`
 	Again   bool `json:"again,omitempty"`
 	// Shown is all of this in printable ASCII, whole, for a person to read.
@@ -194,7 +196,7 @@ type Held struct {
 
 func viewQuestion(q bridge.Question) Command {
 	v := viewCommand(q.Command)
-	v.Held = &Held{Hash: q.Hash, Count: len(q.Same), Same: q.Same, Effect: q.Effect, Context: q.Context, Refused: q.Refused, Outside: q.Outside, Again: q.Again, Shown: q.Shown}
+	v.Held = &Held{Hash: q.Hash, Count: len(q.Same), Same: q.Same, Effect: q.Effect, Context: q.Context, Refused: q.Refused, TurnSeq: q.Seq, Outside: q.Outside, Again: q.Again, Shown: q.Shown}
 	return v
 }
 

@@ -30,8 +30,10 @@ type Question struct {
 	Shown string
 	// Refused says why the gate would not let the command pass now, "" when it would.
 	Refused string
-	// Outside is true unless it is recorded that nothing but the operator's words has reached the agent. What an agent reads by itself,
-	// such as files and web pages, is not recorded.
+	// Seq numbers the turn in which it was asked.
+	Seq int64
+	// Outside is true unless it is recorded that nothing but the operator's words has reached the agent. What an agent in the cloud reads
+	// by itself, such as files and web pages, is not recorded.
 	Outside bool
 	// Again is true where the last yes to the same target in the tree was to this very Effect.
 	Again bool

@@ -242,7 +242,7 @@ func (s *Scene) Agents(f AgentFilter) ([]Agent, error) {
 		need:  func(limit int) Need { f.Limit = limit; return NeedAgents{AgentFilter: f} },
 		limit: f.Limit,
 		match: func(a *AgentRow) bool {
-			return is(f.Name, a.Name) && is(f.Root, a.Root) && is(f.Parent, a.Parent) && is(f.State, a.State) && (!f.Known || !a.Forgotten()) && (f.Before == "" || a.ID < f.Before)
+			return is(f.Name, a.Name) && is(f.Root, a.Root) && is(f.Parent, a.Parent) && is(f.State, a.State) && (!f.Roots || a.Parent == "") && (!f.Known || !a.Forgotten()) && (f.Before == "" || a.ID < f.Before)
 		},
 		order: func(a, b *AgentRow) int { return cmp.Compare(b.ID, a.ID) },
 	})

@@ -84,6 +84,8 @@ type AgentFilter struct {
 	Root   AgentID
 	Parent AgentID
 	State  AgentState
+	// Roots leaves out agents that have a parent.
+	Roots bool
 	// Known leaves out agents that were forgotten; see Agent.Forgotten.
 	Known  bool
 	Before AgentID

@@ -113,6 +113,9 @@ func agentsTail(f bridge.AgentFilter) (string, []any) {
 	add(&w, "parent =", f.Parent)
 	add(&w, "state =", f.State)
 	add(&w, "id <", f.Before)
+	if f.Roots {
+		w.conditions = append(w.conditions, "parent = ''")
+	}
 	if f.Known {
 		w.conditions = append(w.conditions, "plain NOT LIKE '%~%'")
 	}

@@ -14,9 +14,10 @@ import (
 
 // card is what a person decides on.
 type card struct {
-	// Bytes are the exact words that a yes lets through, or that the matter is about.
-	Bytes string
-	Rows  []row
+	// Bytes are the exact words that a yes lets through; where nothing is approved, the first line of what the matter is about. Size says how
+	// long they are, where not all of them may be in sight.
+	Bytes, Size string
+	Rows        []row
 	// Hash names what a yes would do, "" where nothing is approved. Shown is all of it in printable ASCII.
 	Hash, Shown string
 	Actions     []action
@@ -44,7 +45,7 @@ func (p *Page) cardOf(ctx context.Context, n api.Need) (*card, error) {
 			return nil, err
 		}
 		if m.Held != nil {
-			return p.heldCard(ctx, m)
+			return heldCard(m), nil
 		}
 	}
 	c := &card{Bytes: n.Line, Rows: []row{{Name: "Next", Text: n.Next}}}
@@ -69,23 +70,19 @@ func (p *Page) cardOf(ctx context.Context, n api.Need) (*card, error) {
 var effectRows = map[string]string{
 	"workspace": "Where", "runtime": "Lives at", "relay": "Relay", "a yes lasts": "A yes counts", "paths": "Paths", "when": "When", "due": "Due",
 	"name": "Name", "role": "Role", "subfolder": "Subfolder", "relay says": "Runs", "prompt": "Prompt", "message": "Message", "arguments": "Arguments",
-	"repository": "", "kind": "", "tool": "", "action": "", "agent": "", "command": "", "definition": "", "hash at the relay": "",
+	"tool": "Tool", "repository": "", "kind": "", "action": "", "agent": "", "command": "", "definition": "", "hash at the relay": "",
 }
 
 // others are the facts in an agent's own words.
-var others = []string{"name", "role", "subfolder", "paths", "prompt", "message", "arguments", "when"}
+var others = []string{"tool", "name", "role", "subfolder", "paths", "prompt", "message", "arguments", "when"}
 
 // bytesOf names the fact that holds the exact words, by verb.
 var bytesOf = map[string]string{string(bridge.VerbPermission): "arguments", string(parser.Subagent): "prompt", string(parser.LocalAction): "relay says", string(parser.Remind): "message"}
 
 // heldCard shows everything that a yes brings about. A fact without a place of its own stands under its own name, so that nothing is left out.
-func (p *Page) heldCard(ctx context.Context, m api.Command) (*card, error) {
+func heldCard(m api.Command) *card {
 	c := &card{Hash: m.Held.Hash, Shown: m.Held.Shown, Rows: heard(m)}
-	t, err := p.o.API.Turn(ctx, m.Turn)
-	if err != nil {
-		return nil, err
-	}
-	lasts := ""
+	yes := action{Word: "approve", Label: "Allow once", Class: "careful", Key: "a"}
 	for _, f := range m.Held.Effect {
 		name, known := effectRows[f.Name]
 		if !known {
@@ -93,35 +90,75 @@ func (p *Page) heldCard(ctx context.Context, m api.Command) (*card, error) {
 		}
 		switch {
 		case f.Name == bytesOf[m.Verb]:
-			c.Bytes = api.CommandLine(f.Text)
-			if _, runs, ok := strings.Cut(f.Text, ": it would run "); ok && m.Verb == string(parser.LocalAction) {
-				c.Bytes = runs
-			}
+			c.Bytes = exact(m.Verb, f.Text)
 		case name != "" && f.Text != "":
 			c.Rows = append(c.Rows, row{Name: name, Text: f.Text, Others: slices.Contains(others, f.Name)})
 		}
-		if f.Name == "a yes lasts" {
-			lasts, _, _ = strings.Cut(f.Text, ",")
+		if long := lasts(f); long != "" {
+			yes.Label = "Allow for " + long
 		}
 	}
-	c.Rows = append(c.Rows, row{Name: "Asked in", Text: fmt.Sprintf("turn %d, %s", t.Seq, place(m.Line)), More: true})
+	c.Size = size(c.Bytes)
+	c.Rows = append(c.Rows, row{Name: "Asked in", Text: fmt.Sprintf("turn %d, %s", m.Held.TurnSeq, place(m.Line)), More: true})
+	if n := m.Held.Count; n > 1 {
+		c.Rows = append([]row{{Name: "Asked", Text: fmt.Sprintf("%d times; a yes runs one, and the others end as repeats", n)}}, c.Rows...)
+	}
 	if odd := pretenders(c.Bytes); odd != "" {
-		c.Rows = append([]row{{Name: "Look-alikes", Chip: "careful", Tone: "bad", Text: odd + " look like letters that they are not"}}, c.Rows...)
+		c.Rows = append([]row{{Name: "Look-alikes", Chip: "careful", Tone: "bad", Text: "not the letters that they look like: " + odd}}, c.Rows...)
 	}
 	if m.Held.Refused != "" {
 		c.Rows = append([]row{{Name: "Refused now", Text: m.Held.Refused}}, c.Rows...)
 	} else {
-		yes := action{Word: "approve", Label: "Allow once", Class: "careful", Key: "a"}
-		if long, err := time.ParseDuration(lasts); err == nil {
-			yes.Label = "Allow for " + span(long)
-		}
 		if !m.Held.Outside && m.Held.Again {
 			yes.Class = "yes"
 		}
 		c.Actions = append(c.Actions, yes)
 	}
 	c.Actions = append(c.Actions, action{Word: "deny", Label: "Deny…", Class: "no", Key: "d", Field: "Why not? The agent reads it."})
-	return c, nil
+	return c
+}
+
+// exact is the words that run, without the words around them.
+func exact(verb, text string) string {
+	if verb == string(bridge.VerbPermission) {
+		return api.CommandLine(text)
+	}
+	if _, runs, ok := strings.Cut(text, "it would run "); ok && verb == string(parser.LocalAction) {
+		return runs
+	}
+	return text
+}
+
+// lasts is how long a yes also lets others pass, "" for this one alone. A relay says it of its own rules within what it shows.
+func lasts(f bridge.Fact) string {
+	text := ""
+	switch f.Name {
+	case "a yes lasts":
+		text = f.Text
+	case "relay says":
+		_, text, _ = strings.Cut(f.Text, "a yes lasts ")
+	}
+	text, _, _ = strings.Cut(text, ",")
+	long, err := time.ParseDuration(strings.TrimSpace(text))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(long.String(), "0s"), "0m")
+}
+
+// manyLines is from how many lines or bytes on a card says how long a text is.
+const (
+	manyLines = 12
+	manyBytes = 2000
+)
+
+// size says how long a text is of which not all may be in sight, "" for a short one.
+func size(text string) string {
+	lines := strings.Count(text, "\n") + 1
+	if lines < manyLines && len(text) < manyBytes {
+		return ""
+	}
+	return fmt.Sprintf("%d lines, %d bytes: read to the end", lines, len(text))
 }
 
 // place says where in a turn something was asked.
@@ -186,8 +223,8 @@ func (p *Page) doubtful(ctx context.Context, c *card, n api.Need) error {
 	never := action{Word: "not-launched", Label: "It did not arrive: leave it", Class: "careful"}
 	switch {
 	case t.Run != "" && bridge.InCloud(a.Runtime):
-		c.Actions = []action{{Word: "told", Label: "The agent heard what waits", Class: "careful"}, {Word: "tell", Label: "Tell it again", Class: "careful"}}
-	case t.Seq == 1 && a.External == "":
+		c.Actions = []action{{Word: "told", Label: "That run told the agent", Class: "careful"}, {Word: "tell", Label: "It did not: tell the agent now", Class: "careful"}}
+	case a.External == "":
 		c.Actions = launched
 	case bridge.InCloud(a.Runtime):
 		c.Actions = []action{again, never}

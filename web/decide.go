@@ -13,11 +13,11 @@ import (
 // decision is what a person said about one thing.
 type decision struct {
 	need api.Need
-	// key is the need's, hash that of what the person was shown, and value the line that the person wrote.
-	key, hash, value string
+	// key, kind and turn are those of the need that the person was shown, hash that of what the person was shown, and value the line that the person wrote.
+	key, kind, turn, hash, value string
 }
 
-// words are what a person can say, and the call of the API that each is. A command goes before the turn that it is about.
+// words are what a person can say, and the call of the API that each is.
 var words = map[string]func(ctx context.Context, c *api.Client, d decision) error{
 	"approve": func(ctx context.Context, c *api.Client, d decision) error {
 		return only(c.Approve(ctx, d.key, d.hash))
@@ -69,10 +69,10 @@ func resolve(ctx context.Context, c *api.Client, d decision, r api.ResolveReques
 	return only(c.ResolveTurn(ctx, d.need.Turn, r))
 }
 
-// decide takes a person's word, and shows the next thing. The page that was shown may be old: what waits no more takes no word.
+// decide takes a person's word, and shows the next thing. The page that was shown may be old: a word counts for what was shown alone.
 func (p *Page) decide(w http.ResponseWriter, r *http.Request, s session) error {
 	f := r.PostForm
-	d := decision{key: f.Get("key"), hash: f.Get("hash"), value: strings.TrimSpace(f.Get("value"))}
+	d := decision{key: f.Get("key"), kind: f.Get("kind"), turn: f.Get("turn"), hash: f.Get("hash"), value: strings.TrimSpace(f.Get("value"))}
 	act := words[f.Get("word")]
 	if act == nil {
 		return bridge.Errorf(bridge.Invalid, "the form says nothing that can be done; load the page again")
@@ -94,6 +94,9 @@ func (p *Page) decide(w http.ResponseWriter, r *http.Request, s session) error {
 		return err
 	}
 	m.Error = bridge.SafeMessage(err)
+	if f.Get("word") == "approve" && bridge.KindOf(err) == bridge.Conflict && m.Open == d.key {
+		m.Error = "This changed after it was shown. Read it again."
+	}
 	p.show(w, statusOf(err), "page.html", m)
 	return nil
 }
@@ -105,12 +108,12 @@ func (p *Page) find(ctx context.Context, d *decision) error {
 		return err
 	}
 	for _, n := range list.Needs {
-		if n.Key == d.key {
+		if n.Key == d.key && n.Kind == d.kind && n.Turn == d.turn {
 			d.need = n
 			return nil
 		}
 	}
-	return bridge.Errorf(bridge.Conflict, "this does not wait any more: somebody decided it, or it ended by itself")
+	return bridge.Errorf(bridge.Conflict, "What you decided does not wait any more: somebody decided it, or it ended by itself.")
 }
 
 // decided is the row of what does not wait any more, with what became of it.
@@ -127,11 +130,11 @@ func (p *Page) decided(ctx context.Context, key string) item {
 		}
 	case strings.HasPrefix(key, "trn_"):
 		if t, err := p.o.API.Turn(ctx, key); err == nil {
-			i.Chip, i.Text, i.Line, i.Since = t.State, "The turn is "+t.State+".", t.Trouble, p.o.Now()
+			i.Chip, i.Tone, i.Text, i.Line = t.State, "info", "The turn is "+t.State+".", t.Trouble
 		}
 	case strings.HasPrefix(key, "agt_"):
 		if a, err := p.o.API.Agent(ctx, key); err == nil {
-			i.Chip, i.Who, i.Text = a.State, a.Name, "is "+a.State
+			i.Chip, i.Tone, i.Who, i.Text = a.State, "info", a.Name, "is "+a.State
 		}
 	}
 	i.age(p.o.Now())
@@ -143,8 +146,10 @@ func outcome(m api.Command) (chip, tone, why string) {
 	switch {
 	case m.Code == "denied":
 		return "denied", "bad", m.Reason
+	case m.State == string(bridge.CommandFailed) || m.Ended == string(bridge.CommandFailed):
+		return "failed", "bad", m.Reason
 	case m.Approved:
-		return "allowed", "ok", m.Reason
+		return "allowed", "ok", ""
 	case m.State == string(bridge.CommandRefused) || m.Ended == string(bridge.CommandRefused):
 		return "refused", "bad", m.Reason
 	}

@@ -3,7 +3,7 @@ package web
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -61,6 +61,7 @@ type part struct {
 type news struct {
 	Count int    `json:"count"`
 	Sub   string `json:"sub"`
+	Quiet string `json:"quiet"`
 	Items []part `json:"items"`
 	Gone  []part `json:"gone,omitempty"`
 	Work  part   `json:"work"`
@@ -80,28 +81,32 @@ func (p *Page) live(w http.ResponseWriter, r *http.Request, s session) error {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // nginx would keep news back
 	out := sender{page: p, w: w, c: http.NewResponseController(w), has: map[string]string{}}
+	if v.open != "" {
+		out.order = []string{v.open} // if it waits no more, the browser hears what became of it
+	}
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	for {
-		if good, err := p.stands(ctx, s.secret); err != nil || !good {
+		if good, err := p.stands(r.Context(), s.secret); err != nil || !good {
 			return nil // the browser comes back, and is asked to log in
 		}
 		// A database that is away for a moment is no news; the page says that it is not live when nothing comes.
-		if m, err := p.needsModel(ctx, view{session: s, open: v.open, steady: true}); err == nil {
-			if err := out.tell(ctx, m); err != nil {
+		if m, err := p.needsModel(r.Context(), view{session: s, open: v.open, steady: true}); err == nil {
+			if err := out.tell(r.Context(), m); err != nil {
 				return nil // the browser left, or takes nothing
 			}
 		}
 		select {
 		case <-ctx.Done():
+			if r.Context().Err() == nil { // a newer page took its place
+				_ = out.write("event: enough\ndata:\n\n")
+			}
 			return nil
 		case <-httpx.Draining(r.Context()):
 			return nil
 		case <-tick.C:
 		case <-changes:
-			if pause.For(ctx, settle) != nil {
-				return nil
-			}
+			_ = pause.For(ctx, settle) // the next look finds the end of ctx
 		}
 	}
 }
@@ -119,12 +124,9 @@ type sender struct {
 
 // tell sends what changed, or a sign of life.
 func (s *sender) tell(ctx context.Context, m needsPage) error {
-	n := news{Count: m.Count, Sub: m.Sub, Items: []part{}}
+	n := news{Count: m.Count, Sub: m.Sub, Quiet: m.Quiet, Items: []part{}}
 	var order []string
 	for _, i := range m.Items {
-		if i.Done {
-			continue
-		}
 		order = append(order, i.Key)
 		one, err := s.part(i.Key, "item.html", i)
 		if err != nil {
@@ -163,23 +165,26 @@ func (s *sender) part(key, template string, model interface{ Hash() string }) (p
 	return one, err
 }
 
-// send writes news that are new, or a comment.
+// send writes news that are new, or a sign of life.
 func (s *sender) send(n news) error {
-	text, err := json.Marshal(n)
-	if err != nil {
-		return err
-	}
 	bare, err := json.Marshal(n.bare())
 	if err != nil {
 		return err
 	}
-	_ = s.c.SetWriteDeadline(time.Now().Add(patience)) // only a test's writer has no deadlines
 	if string(bare) == s.last {
-		_, err = fmt.Fprint(s.w, "event: beat\ndata:\n\n")
-	} else {
-		_, err = fmt.Fprintf(s.w, "event: news\ndata: %s\n\n", text)
+		return s.write("event: beat\ndata:\n\n")
 	}
-	if s.last = string(bare); err != nil {
+	s.last = string(bare)
+	text, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	return s.write("event: news\ndata: " + string(text) + "\n\n")
+}
+
+func (s *sender) write(text string) error {
+	_ = s.c.SetWriteDeadline(time.Now().Add(patience)) // only a test's writer has no deadlines
+	if _, err := io.WriteString(s.w, text); err != nil {
 		return err
 	}
 	return s.c.Flush()

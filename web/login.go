@@ -21,7 +21,7 @@ const (
 	// LinkLife is how long a one-time link can be used, SessionLife how long a login lasts.
 	LinkLife    = 10 * time.Minute
 	SessionLife = 14 * 24 * time.Hour
-	// maxAttempts bounds the logins that one address may try in a minute.
+	// maxAttempts bounds the wrong codes that one address may try in a minute.
 	maxAttempts = 10
 )
 
@@ -66,6 +66,9 @@ func (p *Page) hash(kind, secret string) string {
 
 func newSecret() string { return strings.ToLower(rand.Text() + rand.Text()) }
 
+// secretLength is that of newSecret.
+const secretLength = 52
+
 const (
 	kindLink    = "link"
 	kindSession = "session"
@@ -85,30 +88,31 @@ func (p *Page) NewLink(ctx context.Context) (path string, ends time.Time, err er
 }
 
 // cookie names the session's cookie. Browsers do not tell ports apart, and a machine may have several bridges.
-func (p *Page) cookie(r *http.Request) string {
-	if p.secure(r) {
+func cookie(r *http.Request, secure bool) string {
+	if secure {
 		return "__Host-drawbridge"
 	}
 	_, port, _ := net.SplitHostPort(r.Host)
 	return "drawbridge-" + port
 }
 
-// secure reports whether the browser came by TLS.
+// secure reports whether the browser came by TLS: to the proxy, which may have changed the Host.
 func (p *Page) secure(r *http.Request) bool {
-	return r.TLS != nil || (p.site.Scheme == "https" && strings.EqualFold(r.Host, p.site.Host))
+	return p.site.Scheme == "https" && (strings.EqualFold(r.Host, p.site.Host) || strings.EqualFold(r.Header.Get("Origin"), "https://"+p.site.Host))
 }
 
 // session returns who asks.
 func (p *Page) session(r *http.Request) (session, error) {
-	c, err := r.Cookie(p.cookie(r))
-	if err != nil || c.Value == "" {
-		return session{}, nil
+	for _, secure := range []bool{true, false} {
+		c, err := r.Cookie(cookie(r, secure))
+		if err != nil || len(c.Value) != secretLength {
+			continue
+		}
+		if good, err := p.stands(r.Context(), c.Value); err != nil || good {
+			return session{secret: c.Value}, err
+		}
 	}
-	good, err := p.stands(r.Context(), c.Value)
-	if err != nil || !good {
-		return session{}, err
-	}
-	return session{secret: c.Value}, nil
+	return session{}, nil
 }
 
 // stands reports whether a session has not ended.
@@ -143,18 +147,18 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, err)
 		return
 	}
-	host, _, _ := net.SplitHostPort(r.RemoteAddr)
-	if wait := p.attempts.Take(host); wait > 0 {
-		httpx.SetRetryAfter(w.Header(), wait)
-		p.fail(w, r, bridge.Errorf(bridge.RateLimited, "too many attempts; try again in a minute"))
-		return
-	}
 	pass, found, err := p.o.Records.TakePass(r.Context(), p.hash(kindLink, r.PostForm.Get("code")))
 	if err != nil {
 		p.fail(w, r, err)
 		return
 	}
 	if !found || !pass.Link || !p.o.Now().Before(pass.EndsAt) {
+		host, _, _ := net.SplitHostPort(r.RemoteAddr)
+		if wait := p.attempts.Take(host); wait > 0 {
+			httpx.SetRetryAfter(w.Header(), wait)
+			p.fail(w, r, bridge.Errorf(bridge.RateLimited, "too many attempts; try again in a minute"))
+			return
+		}
 		p.show(w, http.StatusUnauthorized, "login.html", loginPage{Spent: true})
 		return
 	}
@@ -169,7 +173,8 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 
 // setCookie gives the browser a session; an end in the past takes it away.
 func (p *Page) setCookie(w http.ResponseWriter, r *http.Request, secret string, ends time.Time) {
-	http.SetCookie(w, &http.Cookie{Name: p.cookie(r), Value: secret, Path: "/", Expires: ends, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: p.secure(r)})
+	secure := p.secure(r)
+	http.SetCookie(w, &http.Cookie{Name: cookie(r, secure), Value: secret, Path: "/", Expires: ends, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: secure})
 }
 
 // logout ends the session.

@@ -20,7 +20,7 @@ import (
 	"drawbridge/internal/httpx"
 )
 
-// needsPage is the model of needs.html.
+// needsPage is the model of page.html.
 type needsPage struct {
 	Title string
 	Word  string
@@ -31,6 +31,8 @@ type needsPage struct {
 	// Error is what came of a decision that did not succeed.
 	Error string
 	Work  work
+	// Quiet is what an empty page says.
+	Quiet string
 	// Open is the key of the card that is open.
 	Open string
 }
@@ -45,8 +47,8 @@ type item struct {
 	Ago, Full       string
 	Card            *card
 	Done            bool
-	// Word is the session's own, for forms. Next is the item that opens after this one is decided.
-	Word, Next string
+	// Word is the session's own, for forms. Next is the item that opens after this one is decided. Turn is the turn that it is about.
+	Word, Next, Turn string
 }
 
 // Hash names what an item shows, but for its age.
@@ -74,7 +76,7 @@ var tones = map[string]string{
 
 // itemOf makes the row of a thing that waits.
 func (p *Page) itemOf(n api.Need) item {
-	i := item{Key: n.Key, Chip: n.Kind, Tone: cmp.Or(tones[n.Kind], "wait"), Text: n.Text, Line: n.Line, Count: n.Count, Since: n.Since}
+	i := item{Key: n.Key, Chip: n.Kind, Tone: cmp.Or(tones[n.Kind], "wait"), Text: n.Text, Line: n.Line, Count: n.Count, Since: n.Since, Turn: n.Turn}
 	if rest, begins := strings.CutPrefix(n.Text, n.AgentName+" "); begins && n.AgentName != "" {
 		i.Who, i.Text = n.AgentName, rest
 	}
@@ -109,10 +111,9 @@ func (p *Page) needsModel(ctx context.Context, v view) (needsPage, error) {
 	if m.Work, err = p.working(ctx, list.Working); err != nil {
 		return m, err
 	}
+	m.Quiet = quiet(list.Working)
 	at := slices.IndexFunc(list.Needs, func(n api.Need) bool { return n.Key == v.open })
-	if v.steady {
-		v.done = ""
-	} else if at < 0 {
+	if at < 0 && !v.steady {
 		if v.done == "" {
 			v.done = v.open // somebody else decided it
 		}
@@ -127,7 +128,8 @@ func (p *Page) needsModel(ctx context.Context, v view) (needsPage, error) {
 		if i == at {
 			m.Open = n.Key
 			if it.Card, err = p.cardOf(ctx, n); err != nil {
-				return m, err
+				// One card that cannot be shown must not take the others away.
+				it.Card = &card{Bytes: n.Line, Rows: []row{{Name: "Not shown", Text: bridge.SafeMessage(err)}, {Name: "Next", Text: "Look at it with: drawbridge commands --state held"}}}
 			}
 			if len(list.Needs) > 1 {
 				it.Next = list.Needs[(i+1)%len(list.Needs)].Key
@@ -138,6 +140,22 @@ func (p *Page) needsModel(ctx context.Context, v view) (needsPage, error) {
 	return m, nil
 }
 
+// quiet is what a page says on which nothing waits.
+func quiet(working int) string {
+	switch working {
+	case 0:
+		return `Nothing needs you. No agent is at work. To give one a task, type: drawbridge up FOLDER "TASK"`
+	case 1:
+		return "Nothing needs you. 1 agent at work."
+	}
+	return fmt.Sprintf("Nothing needs you. %d agents at work.", working)
+}
+
+// plurals are those of the kinds that are nouns.
+var plurals = map[string]string{
+	api.NeedCopy: "copies", api.NeedPermission: "permissions", api.NeedApproval: "approvals", api.NeedQuestion: "questions", api.NeedBudget: "budgets",
+}
+
 // summary counts what waits by kind, in words.
 func summary(needs []api.Need) string {
 	counts := map[string]int{}
@@ -146,8 +164,11 @@ func summary(needs []api.Need) string {
 	}
 	var parts []string
 	for _, kind := range api.NeedKinds {
-		if counts[kind] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", counts[kind], kind))
+		if word := kind; counts[kind] > 0 {
+			if plural := plurals[kind]; counts[kind] > 1 && plural != "" {
+				word = plural
+			}
+			parts = append(parts, fmt.Sprintf("%d %s", counts[kind], word))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -16,6 +16,9 @@ type piece struct {
 	Code bool
 }
 
+// brailleBlank is shown as nothing, though it counts as a symbol.
+const brailleBlank = '\u2800'
+
 // visible splits a text so that nothing of it hides. Line breaks and tabs stay.
 func visible(text string) (all []piece) {
 	from := 0
@@ -31,7 +34,7 @@ func visible(text string) (all []piece) {
 		case r == utf8.RuneError && size == 1:
 			code = fmt.Sprintf("0x%02X", text[i])
 		case r == '\n' || r == '\t' || r == ' ':
-		case !unicode.IsGraphic(r) || unicode.In(r, unicode.Zs, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
+		case r == brailleBlank || !unicode.IsGraphic(r) || unicode.In(r, unicode.Zs, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
 			code = fmt.Sprintf("U+%04X", r)
 		}
 		if code != "" {
@@ -50,6 +53,9 @@ func oneLine(text string) []piece {
 	return visible(strings.Join(strings.Fields(text), " "))
 }
 
+// isAccented reports whether a letter is one of those that languages write with Latin letters, most of them with marks.
+func isAccented(r rune) bool { return r >= 0xc0 && r <= 0x24f && r != 'ı' && r != 'ȷ' }
+
 // maxPretenders bounds how many characters pretenders names.
 const maxPretenders = 8
 
@@ -62,7 +68,7 @@ func pretenders(text string) string {
 			continue
 		}
 		for _, r := range word {
-			if r < utf8.RuneSelf || unicode.Is(unicode.Latin, r) || seen[r] {
+			if r < utf8.RuneSelf || isAccented(r) || seen[r] {
 				continue
 			}
 			if plain, class := lookalike.Append(nil, r); class == lookalike.Letter && len(plain) > 0 && len(found) < maxPretenders {

@@ -93,13 +93,16 @@ func (p *Page) routes() *mux.Router {
 	route("/login", p.loginForm, http.MethodGet, http.MethodHead)
 	route("/login", p.login, http.MethodPost)
 	route("/static/{file}", p.static, http.MethodGet, http.MethodHead)
+	r.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		p.show(w, http.StatusMethodNotAllowed, "error.html", errorPage{"this address takes another method"})
+	})
 	return r
 }
 
 // Serves reports whether a request is for the page, under any method.
 func (p *Page) Serves(r *http.Request) bool {
 	var match mux.RouteMatch
-	return httpx.PlainPath(r.URL) && p.router.Match(r, &match) && !errors.Is(match.MatchErr, mux.ErrNotFound)
+	return httpx.PlainPath(r.URL) && p.router.Match(r, &match)
 }
 
 // policy is the Content-Security-Policy: nothing from elsewhere, nothing inline, and no frame around the page.
@@ -138,6 +141,11 @@ func (p *Page) inside(next handler) http.HandlerFunc {
 			p.loginForm(w, r)
 			return
 		}
+		if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+			// Another site brought the person here, perhaps in the middle of a click. The page's buttons come after a click of their own.
+			p.show(w, http.StatusOK, "elsewhere.html", r.URL.EscapedPath())
+			return
+		}
 		if r.Method == http.MethodPost {
 			if err := p.ours(w, r, s); err != nil {
 				p.fail(w, r, err)
@@ -168,7 +176,7 @@ func (p *Page) ours(w http.ResponseWriter, r *http.Request, s session) error {
 func readForm(w http.ResponseWriter, r *http.Request) error {
 	// The guard in front has refused another Origin or Sec-Fetch-Site. A browser sends one of both with each form.
 	if r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") != "same-origin" {
-		return bridge.Errorf(bridge.Denied, "the request does not say from which site it comes; use a browser of this decade, or the API")
+		return bridge.Errorf(bridge.Denied, "the request does not say from which site it comes; use a current browser, or the API")
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
@@ -194,8 +202,11 @@ func statusOf(err error) int {
 // fail answers with a page that says what went wrong.
 func (p *Page) fail(w http.ResponseWriter, r *http.Request, err error) {
 	httpx.RecordOf(r.Context()).Err = err
-	p.show(w, statusOf(err), "error.html", struct{ Message string }{bridge.SafeMessage(err)})
+	p.show(w, statusOf(err), "error.html", errorPage{bridge.SafeMessage(err)})
 }
+
+// errorPage is the model of error.html.
+type errorPage struct{ Message string }
 
 // show renders a template whole before the first byte leaves.
 func (p *Page) show(w http.ResponseWriter, status int, name string, model any) {

@@ -243,6 +243,15 @@ func (w *world) held() api.Command {
 	return list.Commands[0]
 }
 
+// form is what the card of a held command sends besides the session's word.
+func form(m api.Command, more ...string) url.Values {
+	f := url.Values{"key": {m.ID}, "kind": {"approval"}, "turn": {m.Turn}}
+	for i := 0; i < len(more); i += 2 {
+		f.Set(more[i], more[i+1])
+	}
+	return f
+}
+
 func asksOnce(string) string { return "SUBAGENT: repo=github.com/me/careful, prompt=Look at the tests" }
 
 // TestLogin: a link opens once and not by a look, and nobody else comes in.
@@ -301,7 +310,7 @@ func TestLogin(t *testing.T) {
 	})
 }
 
-// TestLoginAttempts: who guesses codes is slowed down, and a link in hand still opens a minute later.
+// TestLoginAttempts: who guesses codes is slowed down, and keeps nobody out who has a link.
 func TestLoginAttempts(t *testing.T) {
 	t.Parallel()
 	play(t, asksOnce, func(t *testing.T, w *world) {
@@ -312,7 +321,6 @@ func TestLoginAttempts(t *testing.T) {
 		if codes[http.StatusUnauthorized] != 10 || codes[http.StatusTooManyRequests] != 20 {
 			t.Errorf("30 guesses: %v", codes)
 		}
-		w.pass(time.Minute)
 		w.logIn()
 	})
 }
@@ -322,12 +330,19 @@ func TestLoginUnderTLS(t *testing.T) {
 	t.Parallel()
 	play(t, asksOnce, func(t *testing.T, w *world) {
 		w.open(operatorToken, "https://bridge.example")
-		r := w.request(http.MethodPost, "/login", url.Values{"code": {strings.TrimPrefix(w.link(), "/login?code=")}})
-		r.Host = "bridge.example"
-		r.Header.Set("Origin", "https://bridge.example")
-		rec := w.do(r)
-		if cookie := rec.Header().Get("Set-Cookie"); !strings.HasPrefix(cookie, "__Host-drawbridge=") || !strings.Contains(cookie, "Path=/;") || !strings.Contains(cookie, "; HttpOnly; Secure; SameSite=Lax") {
-			t.Errorf("%d %q", rec.Code, cookie)
+		for _, host := range []string{"bridge.example", "127.0.0.1:7400"} { // some proxies send their own name for it
+			r := w.request(http.MethodPost, "/login", url.Values{"code": {strings.TrimPrefix(w.link(), "/login?code=")}})
+			r.Host = host
+			r.Header.Set("Origin", "https://bridge.example")
+			rec := w.do(r)
+			cookie := rec.Header().Get("Set-Cookie")
+			if !strings.HasPrefix(cookie, "__Host-drawbridge=") || !strings.Contains(cookie, "Path=/;") || !strings.Contains(cookie, "; HttpOnly; Secure; SameSite=Lax") {
+				t.Errorf("%s: %d %q", host, rec.Code, cookie)
+			}
+			w.cookie, _, _ = strings.Cut(cookie, ";")
+			if rec := w.get("/"); rec.Code != http.StatusOK {
+				t.Errorf("%s: logged in, and then %d", host, rec.Code)
+			}
 		}
 	})
 }
@@ -339,27 +354,37 @@ func TestForgery(t *testing.T) {
 		w.launch("go")
 		w.logIn()
 		m, word := w.held(), w.word()
-		form := url.Values{"csrf": {word}, "key": {m.ID}, "word": {"approve"}, "hash": {m.Held.Hash}}
-		without := url.Values{"key": {m.ID}, "word": {"approve"}, "hash": {m.Held.Hash}}
+		right, without := form(m, "csrf", word, "word", "approve", "hash", m.Held.Hash), form(m, "word", "approve", "hash", m.Held.Hash)
 		for name, change := range map[string]func(r *http.Request) *http.Request{
 			"another site": func(r *http.Request) *http.Request { r.Header.Set("Origin", "https://evil.example"); return r },
 			"no origin":    func(r *http.Request) *http.Request { r.Header.Del("Origin"); return r },
 			"no word":      func(*http.Request) *http.Request { return w.request(http.MethodPost, "/decide", without) },
 			"another's word": func(*http.Request) *http.Request {
-				f := url.Values{"csrf": {strings.Repeat("0", len(word))}, "key": {m.ID}, "word": {"approve"}, "hash": {m.Held.Hash}}
-				return w.request(http.MethodPost, "/decide", f)
+				return w.request(http.MethodPost, "/decide", form(m, "csrf", strings.Repeat("0", len(word)), "word", "approve", "hash", m.Held.Hash))
 			},
 			"a word in the query": func(*http.Request) *http.Request {
 				return w.request(http.MethodPost, "/decide?csrf="+word, without)
 			},
 			"another port": func(r *http.Request) *http.Request { r.Header.Set("Origin", "http://127.0.0.1:7401"); return r },
 		} {
-			if rec := w.do(change(w.request(http.MethodPost, "/decide", form))); rec.Code != http.StatusForbidden {
+			if rec := w.do(change(w.request(http.MethodPost, "/decide", right))); rec.Code != http.StatusForbidden {
 				t.Errorf("%s: %d", name, rec.Code)
 			}
 		}
 		if m = w.held(); m.State != "held" {
 			t.Error("a forged form decided")
+		}
+		for _, from := range []string{"cross-site", "same-site"} { // perhaps in the middle of a click
+			r := w.request(http.MethodGet, "/needs/"+m.ID, nil)
+			r.Header.Set("Sec-Fetch-Site", from)
+			r.Header.Set("Sec-Fetch-Mode", "navigate")
+			r.Header.Set("Sec-Fetch-Dest", "document")
+			if body := w.do(r).Body.String(); strings.Contains(body, "/decide") || !strings.Contains(body, `href="/needs/`+m.ID+`"`) {
+				t.Errorf("led here by another site:\n%s", body)
+			}
+		}
+		if rec := w.get("/decide"); rec.Code != http.StatusMethodNotAllowed || !strings.Contains(rec.Body.String(), "another method") {
+			t.Errorf("a look at a form's address: %d %s", rec.Code, rec.Body)
 		}
 		h := w.get("/").Header()
 		if csp := h.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") || strings.Contains(csp, "unsafe") {
@@ -386,7 +411,7 @@ func TestDecide(t *testing.T) {
 		m := w.held()
 		page := w.get("/").Body.String()
 		for _, want := range []string{`<title>(1) Needs you · Drawbridge</title>`, `<b>main</b> wants to launch an agent on github.com/me/careful`, `&lt;script&gt;alert(1)&lt;/script&gt; x<span class="code">U&#43;FE0F</span>gnp.exe`,
-			"а (U&#43;0430) look like letters", `name="hash" value="` + m.Held.Hash + `"`, `<span class="chip info">yours</span>`, `class="careful">Allow once`} {
+			"not the letters that they look like: а (U&#43;0430)", `name="hash" value="` + m.Held.Hash + `"`, `<span class="chip info">yours</span>`, `class="careful">Allow once`} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s is missing in\n%s", want, page)
 			}
@@ -395,24 +420,29 @@ func TestDecide(t *testing.T) {
 			t.Error("an agent's words are markup")
 		}
 		word := w.word()
-		send := func(form url.Values) *httptest.ResponseRecorder {
-			form.Set("csrf", word)
-			return w.do(w.request(http.MethodPost, "/decide", form))
+		send := func(f url.Values) *httptest.ResponseRecorder {
+			f.Set("csrf", word)
+			return w.do(w.request(http.MethodPost, "/decide", f))
 		}
-		if rec := send(url.Values{"key": {m.ID}, "word": {"approve"}, "hash": {strings.Repeat("0", 32)}}); rec.Code != http.StatusConflict || !strings.Contains(rec.Body.String(), `role="alert"`) || w.held().State != "held" {
+		if rec := send(form(m, "word", "approve", "hash", strings.Repeat("0", 32))); rec.Code != http.StatusConflict || !strings.Contains(rec.Body.String(), `role="alert">This changed after it was shown. Read it again.`) || w.held().State != "held" {
 			t.Errorf("a yes to something else: %d %s", rec.Code, rec.Body)
 		}
-		if rec := send(url.Values{"key": {m.ID}, "word": {"explode"}}); rec.Code != http.StatusBadRequest {
+		if rec := send(form(m, "word", "explode")); rec.Code != http.StatusBadRequest {
 			t.Errorf("a word that nobody knows: %d", rec.Code)
 		}
-		rec := send(url.Values{"key": {m.ID}, "word": {"deny"}, "value": {"not today"}})
+		for _, other := range []string{"turn", "kind"} { // what was shown was about something else
+			if rec := send(form(m, "word", "deny", other, "another")); rec.Code != http.StatusConflict {
+				t.Errorf("another %s: %d", other, rec.Code)
+			}
+		}
+		rec := send(form(m, "word", "deny", "value", "not today"))
 		if rec.Code != http.StatusSeeOther || rec.Header().Get("Location") != "/?done="+m.ID {
 			t.Fatalf("%d %v %s", rec.Code, rec.Header(), rec.Body)
 		}
 		if after := w.get(rec.Header().Get("Location")).Body.String(); !strings.Contains(after, `<span class="chip bad">denied</span>`) || !strings.Contains(after, "a person denied it: not today") {
 			t.Errorf("after the no:\n%s", after)
 		}
-		if rec := send(url.Values{"key": {m.ID}, "word": {"deny"}}); rec.Code != http.StatusConflict || !strings.Contains(rec.Body.String(), "does not wait any more") {
+		if rec := send(form(m, "word", "deny")); rec.Code != http.StatusConflict || !strings.Contains(rec.Body.String(), "does not wait any more") {
 			t.Errorf("a second word: %d %s", rec.Code, rec.Body)
 		}
 		if _, err := w.client.Say(t.Context(), "main", "go on again"); err != nil {
@@ -423,7 +453,7 @@ func TestDecide(t *testing.T) {
 		if page := w.get("/needs/" + m.ID).Body.String(); !strings.Contains(page, `<span class="chip wait">outside</span>`) {
 			t.Errorf("the no of a person is not the only word that reached the agent:\n%s", page)
 		}
-		if rec := send(url.Values{"key": {m.ID}, "word": {"approve"}, "hash": {m.Held.Hash}}); rec.Code != http.StatusSeeOther {
+		if rec := send(form(m, "word", "approve", "hash", m.Held.Hash)); rec.Code != http.StatusSeeOther {
 			t.Fatalf("%d %s", rec.Code, rec.Body)
 		}
 		if c, err := w.client.Command(t.Context(), m.ID); err != nil || !c.Approved {
@@ -521,6 +551,11 @@ func TestLive(t *testing.T) {
 		if n.Count != 0 || n.Gone[0].Key != m.ID || !strings.Contains(n.Gone[0].HTML, ">denied<") {
 			t.Errorf("after the no: %+v", n)
 		}
+		late := w.listen(m.ID) // a page that was not live meanwhile
+		defer late.end()
+		if n := late.next(t); len(n.Gone) != 1 || n.Gone[0].Key != m.ID || !strings.Contains(n.Gone[0].HTML, ">denied<") {
+			t.Errorf("a card that was decided meanwhile: %+v", n)
+		}
 	})
 }
 
@@ -536,7 +571,7 @@ func TestLiveEnds(t *testing.T) {
 			r.next(t)
 			all = append(all, r)
 		}
-		if rest, err := io.ReadAll(all[0].lines); err != nil || strings.Contains(string(rest), "news") {
+		if rest, err := io.ReadAll(all[0].lines); err != nil || strings.Contains(string(rest), "news") || !strings.Contains(string(rest), "event: enough") {
 			t.Errorf("the oldest stream: %q, %v", rest, err)
 		}
 		w.do(w.request(http.MethodPost, "/logout", url.Values{"csrf": {w.word()}}))

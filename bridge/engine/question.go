@@ -37,38 +37,39 @@ func (c *change) explain(a bridge.Agent, q *bridge.Question) (err error) {
 		return err
 	}
 	q.Shown = words.Question(*q)
-	q.Outside, err = c.heardOthers(a, q.Command)
+	q.Outside, err = c.heardOthers(a, q.Seq)
 	return err
 }
 
-// maxHeard bounds the turns that are looked through for words of others; an agent with more counts as one that has heard some.
-const maxHeard = 20
+// maxHeard bounds the turns that are looked through for words of others; an agent with more counts as one that has heard some. maxEchoes bounds
+// what it read by tools.
+const (
+	maxHeard  = 20
+	maxEchoes = 100
+)
 
-// heardOthers reports whether somebody else's words than the operator's may stand behind a command.
-func (c *change) heardOthers(a bridge.Agent, m bridge.Command) (bool, error) {
-	if a.Parent != "" || a.ChatUser != "" || m.Parsed.Verb == bridge.VerbPermission {
-		return true, nil // another agent's task, a user's chat, or a program that reads files
+// heardOthers reports whether somebody else's words than the operator's may stand behind a command of an agent's turn.
+func (c *change) heardOthers(a bridge.Agent, seq int64) (bool, error) {
+	if a.Parent != "" || a.ChatUser != "" || c.e.hosted(a) || seq > maxHeard {
+		return true, nil // another agent's task, a user's chat, or a program that reads files on a machine
 	}
-	asked, err := c.Turn(m.Turn)
-	if err != nil || asked.Seq > maxHeard {
-		return true, err
-	}
-	turns, err := c.Turns(bridge.TurnFilter{Agent: a.ID, Before: asked.Seq + 1, Limit: maxHeard})
+	turns, err := c.Turns(bridge.TurnFilter{Agent: a.ID, Before: seq + 1, Limit: maxHeard})
 	if err != nil {
 		return true, err
 	}
 	for _, t := range turns {
 		carried, err := c.CarriedNotices(t.ID)
-		if err != nil || len(carried) > 0 || (t.Cause != bridge.CauseUser && t.Cause != bridge.CauseLaunch) {
+		if err != nil || len(carried) > 0 || slices.ContainsFunc(t.Said, func(s bridge.Said) bool { return s.Source == bridge.OriginOutside }) {
 			return true, err
 		}
 	}
-	return false, nil
+	echoes, err := c.Echoes(a.ID, bridge.EchoAge{}, maxEchoes) // what it read by tools
+	return len(echoes) == maxEchoes || slices.ContainsFunc(echoes, func(e bridge.Echo) bool { return e.Source != bridge.EchoOperator }), err
 }
 
 // questions returns the questions that wait for a person, the newest first;
-// of one agent, or of all when agent is empty. Identical commands are one.
-func (c *change) questions(agent bridge.AgentID) ([]bridge.Question, error) {
+// of one agent, or of all when agent is empty. Identical commands are one. They have a context only when they are to be explained.
+func (c *change) questions(agent bridge.AgentID, explained bool) ([]bridge.Question, error) {
 	held, err := c.Commands(bridge.CommandFilter{Agent: agent, State: bridge.CommandHeld, Limit: maxHeld})
 	if err != nil {
 		return nil, err
@@ -90,8 +91,10 @@ func (c *change) questions(agent bridge.AgentID) ([]bridge.Question, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := c.explain(a, &q); err != nil {
-			return nil, err
+		if explained {
+			if err := c.explain(a, &q); err != nil {
+				return nil, err
+			}
 		}
 		all = append(all, q)
 	}
@@ -267,7 +270,7 @@ func target(m bridge.Command) string {
 	return strings.TrimSpace(string(m.Parsed.Verb) + " " + m.Canonical)
 }
 
-// context collects who wrote the command, what caused it, and what changed since the last yes, and sets q.Again.
+// context collects who wrote the command, what caused it, and what changed since the last yes, and sets Seq and Again.
 func (c *change) context(a bridge.Agent, q *bridge.Question) ([]bridge.Fact, error) {
 	m := q.Command
 	lineage, err := c.lineage(a)
@@ -278,6 +281,7 @@ func (c *change) context(a bridge.Agent, q *bridge.Question) ([]bridge.Fact, err
 	if err != nil {
 		return nil, fmt.Errorf("load turn %q: %w", m.Turn, err)
 	}
+	q.Seq = turn.Seq
 	where := words.Where(m.Parsed.Line)
 	facts := []bridge.Fact{{Name: "written by", Text: fmt.Sprintf("%s, %s of its turn %d (%s), at %s", lineage, where, turn.Seq, turn.ID, m.CreatedAt.UTC().Format(time.RFC3339))}}
 	causes, err := c.heldCauses(a, turn)
@@ -288,11 +292,10 @@ func (c *change) context(a bridge.Agent, q *bridge.Question) ([]bridge.Fact, err
 		facts = append(facts, bridge.Fact{Name: "turn made by", Text: cause})
 	}
 	facts = append(facts, bridge.Fact{Name: "held because", Text: m.Reason})
-	asked := target(m)
-	if m.Parsed.Verb == bridge.VerbPermission {
-		asked = "a question of this kind (" + m.Parsed.Action + ")"
+	if m.Parsed.Verb == bridge.VerbPermission { // each is a question of its own, and the relay has the rules
+		return facts, nil
 	}
-	since := "nobody has said yes to " + asked + " in this tree yet"
+	since := "nobody has said yes to " + target(m) + " in this tree yet"
 	switch last, err := c.LastYes(a.Root, target(m)); {
 	case err == nil:
 		since, q.Again = words.Since(last, q.Effect), bridge.EffectHash(last.Effect) == q.Hash
@@ -379,10 +382,15 @@ func (e *Engine) Question(ctx context.Context, id bridge.CommandID) (q bridge.Qu
 // all when agent is empty. Identical commands of one agent are one question.
 func (e *Engine) Questions(ctx context.Context, agent bridge.AgentID) (all []bridge.Question, err error) {
 	err = e.View(ctx, func(tx *bridge.Scene) (err error) {
-		all, err = e.look(tx).questions(agent)
+		all, err = e.look(tx).questions(agent, true)
 		return err
 	})
 	return all, err
+}
+
+// Waiting is Questions of all agents in a transaction of the caller, without what explains them: Context, Shown, Seq, Outside and Again.
+func (e *Engine) Waiting(tx *bridge.Scene) ([]bridge.Question, error) {
+	return e.look(tx).questions("", false)
 }
 
 // look is a transaction in which nothing is written.

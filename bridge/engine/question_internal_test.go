@@ -190,6 +190,51 @@ func TestHashOfOffersAndReminders(t *testing.T) {
 	})
 }
 
+// TestWhoseWords: a question is the operator's own only where nothing else is recorded that reached the agent.
+func TestWhoseWords(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		heard   func(w *court, a *bridge.Agent)
+		outside bool
+	}{
+		"a person alone": {func(*court, *bridge.Agent) {}, false},
+		"a result": {func(w *court, a *bridge.Agent) {
+			w.must(w.c.InsertNotice(bridge.Notice{ID: "ntc_1", Agent: a.ID, Cause: bridge.CauseCompletion, Text: "done", Turn: "trn_1"}))
+		}, true},
+		"a caller's words": {func(w *court, a *bridge.Agent) {
+			turn, err := w.c.Turn("trn_1")
+			w.must(err)
+			turn.Said = []bridge.Said{{Turn: turn.ID, Source: bridge.OriginOutside, Author: "a caller"}}
+			w.must(w.c.UpdateTurn(turn))
+		}, true},
+		"a tool's answer": {func(w *court, a *bridge.Agent) {
+			w.must(w.c.PutEcho(bridge.Echo{Agent: a.ID, Key: "k", Source: bridge.EchoTree, At: w.c.now}))
+		}, true},
+		"its own words": {func(w *court, a *bridge.Agent) {
+			w.must(w.c.PutEcho(bridge.Echo{Agent: a.ID, Key: "k", Source: bridge.EchoOperator, At: w.c.now}))
+		}, false},
+		"a machine's files": {func(w *court, a *bridge.Agent) {
+			w.c.e.o.Hosts = func(string) (string, string, bool) { return "laptop", "one", true }
+			a.Runtime = "laptop"
+		}, true},
+		"a user's chat": {func(_ *court, a *bridge.Agent) { a.ChatUser = "u" }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hold(t, func(w *court) {
+				m := w.ask(parser.Command{Verb: parser.LocalAction, Action: "backup"})
+				a, err := w.c.Agent("agt_1")
+				w.must(err)
+				tt.heard(w, &a)
+				w.must(w.c.UpdateAgent(a))
+				if q := w.question(m.ID); q.Outside != tt.outside || q.Seq != 1 {
+					t.Errorf("outside %v in turn %d, not %v in turn 1", q.Outside, q.Seq, tt.outside)
+				}
+			})
+		})
+	}
+}
+
 // TestNobodyApprovesUnseen: an empty hash, a wrong one and that of another command let nothing pass.
 func TestNobodyApprovesUnseen(t *testing.T) {
 	t.Parallel()
@@ -275,7 +320,7 @@ func TestIdenticalCommandsAreOne(t *testing.T) {
 				for range 50 {
 					all = append(all, w.ask(parser.Command{Verb: parser.LocalAction, Action: "backup"}))
 				}
-				questions, err := w.c.questions("")
+				questions, err := w.c.questions("", true)
 				w.must(err)
 				if len(questions) != 2 || len(questions[0].Same) != 50 || questions[0].Command.ID != all[0].ID || questions[1].Command.ID != other.ID {
 					t.Fatalf("%d questions: %+v", len(questions), questions)

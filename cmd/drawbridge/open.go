@@ -33,7 +33,7 @@ func (c openCmd) Run(ctx context.Context, a app) error {
 		}
 		if !c.Print {
 			if err := local.Browse(ctx, a.getenv, link.URL); err == nil {
-				_, err = fmt.Fprintf(a.stdout, "the page opens in your browser\n")
+				_, err = fmt.Fprintf(a.stdout, "The page opens in your browser. If it does not, open this link there: %s\n", link.URL)
 				return err
 			}
 		}

@@ -8,7 +8,13 @@ const stay = 8000; // how long what was decided stays visible, in ms
 let stream, retry;
 let heard = Date.now(); // when the bridge was last heard of
 let first = true; // the next news are what the page shows already
-let swapped = 0; // when the page was last changed by a decision
+let busy = false; // a decision is on its way
+let still = 0; // from when on a click or a key decides: a person must have seen what they decide
+let asked = 0; // counts the pages that were asked for, so that a late one does not replace a newer one
+let enough = false; // another window took this one's place
+
+const sight = 1000; // how long a card must stand still before it can be decided, in ms
+const moved = () => { still = performance.now() + sight; };
 
 function span(seconds) {
   if (seconds < 60) return Math.max(0, Math.floor(seconds)) + " s";
@@ -26,17 +32,23 @@ function tick() {
   }
   const live = stream && stream.readyState === EventSource.OPEN && Date.now() - heard < 40000;
   byId("live").className = "right " + (live ? "live" : "away");
-  byId("live").textContent = live ? "live" : "reconnecting, last news " + span((Date.now() - heard) / 1000) + " ago";
+  const away = (enough ? "open in other windows" : "reconnecting") + ", last news " + span((Date.now() - heard) / 1000) + " ago";
+  byId("live").textContent = live ? "live" : away;
 }
 
 function listen() {
   if (stream) stream.close();
   clearTimeout(retry);
-  first = true;
+  enough = false;
   stream = new EventSource("/live?open=" + encodeURIComponent(byId("main").dataset.open));
   stream.addEventListener("open", () => { heard = Date.now(); tick(); });
   stream.addEventListener("beat", () => { heard = Date.now(); });
   stream.addEventListener("news", (e) => { heard = Date.now(); show(JSON.parse(e.data)); tick(); });
+  stream.addEventListener("enough", () => {
+    enough = true;
+    stream.close();
+    tick();
+  });
   stream.addEventListener("error", () => {
     tick();
     if (stream.readyState === EventSource.CLOSED) retry = setTimeout(again, 3000);
@@ -60,8 +72,11 @@ function made(html) {
 function put(old, fresh) {
   const field = old.querySelector("details[open] input[name=value]");
   const writing = old.contains(document.activeElement);
+  const focused = old === document.activeElement;
   old.replaceWith(fresh);
+  if (focused) fresh.focus({ preventScroll: true });
   if (!fresh.classList.contains("card")) return;
+  moved();
   fresh.classList.add("changed");
   const same = field && [...fresh.querySelectorAll("details")].find((d) => d.querySelector("button").value === field.closest("details").querySelector("button").value);
   if (!same) return;
@@ -72,7 +87,19 @@ function put(old, fresh) {
 }
 
 function fade(row) {
-  setTimeout(() => row.remove(), stay);
+  setTimeout(() => {
+    if (row.isConnected) moved();
+    row.remove();
+  }, stay);
+}
+
+// say shows a sentence for some seconds.
+function say(text) {
+  const el = byId("fresh");
+  el.textContent = text;
+  el.hidden = false;
+  clearTimeout(el.timer);
+  el.timer = setTimeout(() => { el.hidden = true; }, stay);
 }
 
 function show(news) {
@@ -96,10 +123,12 @@ function show(news) {
         if (before) before.after(now);
         else byId("items").prepend(now);
         fresh.push(now);
+        moved();
       }
       el = now;
+      there.set(part.key, el);
     }
-    before = el || before;
+    if (el && el.isConnected) before = el;
   }
   // What stands here and does not wait any more was decided while the page was not live.
   const waits = new Set(news.items.map((p) => p.key));
@@ -116,6 +145,7 @@ function counts(news) {
   byId("count").textContent = news.count || "";
   byId("count").classList.toggle("hot", news.count > 0);
   byId("sub").textContent = news.sub;
+  byId("quiet").textContent = news.quiet;
   byId("quiet").hidden = news.count > 0;
 }
 
@@ -124,21 +154,21 @@ function arrived(fresh) {
   if (!fresh.length) return;
   const line = fresh[0].querySelector(".line, p");
   const text = line ? line.textContent.trim() : "";
-  const say = byId("fresh");
-  say.textContent = fresh.length === 1 ? "New: " + text : fresh.length + " new";
-  say.hidden = false;
-  setTimeout(() => { say.hidden = true; }, stay);
+  say(fresh.length === 1 ? "New: " + text : fresh.length + " new");
   if (document.hidden && "Notification" in window && Notification.permission === "granted") {
-    new Notification("Drawbridge needs you", { body: text, tag: "needs" }).onclick = () => window.focus();
+    try {
+      new Notification("Drawbridge needs you", { body: text, tag: "needs" }).onclick = () => window.focus();
+    } catch { /* some browsers on phones have none */ }
   }
-  if (!document.querySelector(".card.now")) go(fresh[0].getAttribute("href"), false).then(() => { swapped = Date.now() + 1600; });
+  if (!document.querySelector(".card.now")) go(fresh[0].getAttribute("href"), false);
 }
 
 // swap shows another state of the page that the server made.
 function swap(html, address, remember) {
   const next = new DOMParser().parseFromString(html, "text/html");
   if (!next.getElementById("main")) {
-    location.assign(address);
+    const error = next.querySelector(".error");
+    say(error ? error.textContent.trim() : "You are not logged in any more, or the bridge did not answer. Load the page again.");
     return;
   }
   byId("main").replaceWith(next.getElementById("main"));
@@ -148,23 +178,27 @@ function swap(html, address, remember) {
   const here = path === "/decide" ? location.pathname : path;
   if (remember && here !== location.pathname) history.pushState(null, "", here);
   else history.replaceState(null, "", here);
-  swapped = Date.now();
-  ready();
+  ready(true);
 }
 
 async function go(address, remember) {
+  const mine = ++asked;
   const answer = await fetch(address).catch(() => null);
-  if (answer) swap(await answer.text(), answer.url, remember);
+  const html = answer && await answer.text();
+  if (mine !== asked) return;
+  if (answer) swap(html, answer.url, remember);
   else location.assign(address);
 }
 
-// ready is called for each state of the page.
-function ready() {
+// ready is called for each state of the page; the first one has no focus of its own.
+function ready(focus) {
+  first = true;
+  moved();
   for (const row of document.querySelectorAll("[data-done]")) fade(row);
   listen();
   tick();
   const card = document.querySelector(".card.now");
-  if (card && swapped) card.focus({ preventScroll: card.getBoundingClientRect().top >= 0 && card.getBoundingClientRect().bottom <= innerHeight });
+  if (card && focus) card.focus({ preventScroll: card.getBoundingClientRect().top >= 0 && card.getBoundingClientRect().bottom <= innerHeight });
 }
 
 document.addEventListener("click", (e) => {
@@ -178,22 +212,25 @@ document.addEventListener("submit", async (e) => {
   const form = e.target;
   if (!form.action.endsWith("/decide")) return;
   e.preventDefault();
-  const body = new URLSearchParams(new FormData(form, e.submitter));
-  const buttons = document.querySelectorAll(".card.now button");
-  for (const b of buttons) b.disabled = true;
-  const answer = await fetch(form.action, { method: "POST", body }).catch(() => null);
-  if (answer) {
-    swap(await answer.text(), answer.url, false);
+  if (busy) return;
+  if (performance.now() < still) {
+    say("The page has just changed. Look at the card, and decide again.");
     return;
   }
-  for (const b of buttons) b.disabled = false;
-  byId("fresh").textContent = "The bridge did not answer. It may have your word; look again when the page is live.";
-  byId("fresh").hidden = false;
+  busy = true;
+  const mine = ++asked;
+  const body = new URLSearchParams(new FormData(form, e.submitter));
+  const answer = await fetch(form.action, { method: "POST", body }).catch(() => null);
+  const html = answer && await answer.text().catch(() => null);
+  busy = false;
+  if (!html) say("The bridge did not answer. It may have your word; look again when the page is live.");
+  else if (mine === asked) swap(html, answer.url, false);
 });
 
 document.addEventListener("keydown", (e) => {
   if (e.key === "Escape" && e.target.closest("input")) e.target.blur();
   if (e.target.closest("input, dialog") || e.metaKey || e.ctrlKey || e.altKey || e.repeat) return;
+  if (performance.now() < still && e.key.length === 1) moved(); // somebody who types in mid-word did not mean this page
   const all = items();
   const card = document.querySelector(".card.now");
   const at = document.activeElement.closest("[data-key]") || card;
@@ -202,8 +239,7 @@ document.addEventListener("keydown", (e) => {
     const next = all[all.indexOf(at) + (e.key === "j" ? 1 : -1)];
     if (next) next.focus();
   }
-  // A key that was meant for the card before must not decide on this one.
-  const form = at === card && card && Date.now() - swapped > 400 && card.querySelector("form[data-shortcut='" + CSS.escape(e.key) + "']");
+  const form = at === card && card && card.querySelector("form[data-shortcut='" + CSS.escape(e.key) + "']");
   if (!form) return;
   e.preventDefault();
   const more = form.querySelector("details");
@@ -226,4 +262,4 @@ if ("Notification" in window && Notification.permission === "default") {
   byId("notify").addEventListener("click", async () => { byId("notify").hidden = (await Notification.requestPermission()) !== "default"; });
 }
 setInterval(tick, 1000);
-ready();
+ready(false);

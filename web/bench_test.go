@@ -1,0 +1,89 @@
+package web_test
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"drawbridge/api"
+	"drawbridge/bridge"
+	"drawbridge/bridge/engine"
+	"drawbridge/parser"
+	"drawbridge/policy"
+	"drawbridge/store"
+	"drawbridge/web"
+)
+
+// BenchmarkPage is the whole page of a bridge with 10,000 agents, of which 64 are busy, 100,000 turns and 100 held commands, in SQLite.
+func BenchmarkPage(b *testing.B) {
+	db, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "drawbridge.db"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close()
+	fill(b, db)
+	rules, _ := policy.New(policy.Rules{Repos: []policy.RepoRule{{Pattern: "github.com/me/careful", Approval: policy.Approval{Mode: policy.ApprovalEach}}}})
+	allow := func() *policy.Policy { return rules }
+	e, err := engine.New(engine.Options{Store: db, Runtime: &cloud{}, Actions: noRelay{}, Policy: allow, Log: zerolog.Nop(), Keys: bridge.Keys{Current: bridge.Key{ID: "k1", Secret: []byte(strings.Repeat("k", 32))}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := &world{records: &passes{all: map[string]web.Pass{}}}
+	if w.handler, err = api.New(api.Options{Engine: e, Policy: allow, Token: operatorToken, Log: zerolog.Nop(), Page: func(c *api.Client) (api.Page, error) {
+		w.client = c
+		return web.New(web.Options{API: c, Watch: e.Watch, Records: w.records, Token: operatorToken})
+	}}); err != nil {
+		b.Fatal(err)
+	}
+	link, err := w.client.PageLink(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	w.cookie, _, _ = strings.Cut(w.spend(link.Path).Header().Get("Set-Cookie"), ";")
+	for b.Loop() {
+		if rec := w.get("/"); rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), "(100) Needs you") || !strings.Contains(rec.Body.String(), "20 of 64") {
+			b.Fatalf("%d %s", rec.Code, rec.Body)
+		}
+	}
+}
+
+// fill writes the agents.
+func fill(b *testing.B, db *store.Store) {
+	b.Helper()
+	const agents, busy, held, turns = 10_000, 64, 100, 10
+	at := time.Now()
+	for from := 0; from < agents; from += 500 {
+		err := db.Update(b.Context(), func(tx *bridge.Scene) error {
+			for n := from; n < from+500; n++ {
+				a := bridge.Agent{ID: bridge.AgentID(fmt.Sprintf("agt_%05d", n)), Name: fmt.Sprintf("agent-%d", n), Repo: "github.com/me/agent-env", State: bridge.AgentIdle, OpKey: fmt.Sprint(n), CreatedAt: at, UpdatedAt: at}
+				if a.Root = a.ID; n < busy {
+					a.State = bridge.AgentBusy
+				}
+				if err := tx.InsertAgent(a); err != nil {
+					return err
+				}
+				for i := range turns {
+					t := bridge.Turn{ID: bridge.TurnID(fmt.Sprintf("trn_%05d_%d", n, i)), Agent: a.ID, Cause: bridge.CauseUser, Text: "do it", State: bridge.TurnReplied, Reply: "done", CreatedAt: at}
+					if _, err := tx.InsertTurn(t); err != nil {
+						return err
+					}
+				}
+				if n < held {
+					if err := tx.InsertCommand(bridge.Command{ID: bridge.CommandID(fmt.Sprintf("cmd_%05d", n)), Turn: bridge.TurnID(fmt.Sprintf("trn_%05d_0", n)), Agent: a.ID, OpKey: fmt.Sprint("op", n), State: bridge.CommandHeld, Code: "needs_approval",
+						Canonical: "github.com/me/careful", Parsed: parser.Command{Verb: parser.Subagent, Repo: "github.com/me/careful", Prompt: fmt.Sprintf("Fix %d", n), Line: 1}, CreatedAt: at, UpdatedAt: at}); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
