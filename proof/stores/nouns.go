@@ -68,6 +68,7 @@ func testAgentFilters(t *testing.T, open Open) {
 		{"root", bridge.AgentFilter{Root: "agt_0000"}, func(n int) bool { return n == 0 || n%2 == 1 }, 100},
 		{"parent", bridge.AgentFilter{Parent: "agt_0000", Limit: 5}, func(n int) bool { return n%2 == 1 }, 5},
 		{"state", bridge.AgentFilter{State: bridge.AgentBusy}, func(n int) bool { return n%10 == 3 }, 100},
+		{"without a parent", bridge.AgentFilter{Roots: true}, func(n int) bool { return n%2 == 0 }, 100},
 		{"known", bridge.AgentFilter{Known: true, Limit: 1000}, func(n int) bool { return n != 7 }, 1000},
 		{"before", bridge.AgentFilter{Before: "agt_0010"}, func(n int) bool { return n < 10 }, 100},
 		{"all of it", bridge.AgentFilter{Root: "agt_0000", Parent: "agt_0000", State: bridge.AgentBusy, Before: "agt_0100", Limit: 3}, func(n int) bool { return n%10 == 3 && n < 100 }, 3},
