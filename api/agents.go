@@ -230,8 +230,12 @@ func (h *Handler) getTurn(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var t bridge.Turn
+	var commands []bridge.Command
 	err = h.o.Engine.View(r.Context(), func(tx *bridge.Scene) (err error) {
-		t, err = tx.Turn(bridge.TurnID(id))
+		if t, err = tx.Turn(bridge.TurnID(id)); err != nil {
+			return err
+		}
+		commands, err = tx.Commands(bridge.CommandFilter{Turn: t.ID, Limit: maxLimit})
 		return err
 	})
 	if errors.Is(err, bridge.ErrNoRow) {
@@ -240,7 +244,12 @@ func (h *Handler) getTurn(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	httpx.WriteJSON(w, http.StatusOK, viewTurn(t))
+	v := viewTurn(t)
+	v.Commands = viewAll(commands, viewCommand)
+	for _, m := range h.o.Engine.Misread(t) {
+		v.NearMisses = append(v.NearMisses, NearMiss{Line: m.Line, Reason: m.Reason})
+	}
+	httpx.WriteJSON(w, http.StatusOK, v)
 	return nil
 }
 

@@ -100,11 +100,20 @@ type Turn struct {
 	Stopped bool `json:"stopped,omitempty"`
 	// Spent is what the turn took, absent when it is unknown.
 	Spent *Spent `json:"spent,omitempty"`
+	// Commands are those of Reply in their order, and NearMisses the lines of Reply that only look like one. Single look-ups alone have them.
+	Commands   []Command  `json:"commands,omitempty"`
+	NearMisses []NearMiss `json:"near_misses,omitempty"`
 	// Clipped is true in a list when a text is longer than is shown there.
 	Clipped   bool      `json:"clipped,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	SentAt    time.Time `json:"sent_at,omitzero"`
 	EndedAt   time.Time `json:"ended_at,omitzero"`
+}
+
+// NearMiss is a line of a reply that looks like a command and is none.
+type NearMiss struct {
+	Line   int    `json:"line"`
+	Reason string `json:"reason"`
 }
 
 func viewTurn(t bridge.Turn) Turn {

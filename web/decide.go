@@ -89,7 +89,7 @@ func (p *Page) decide(w http.ResponseWriter, r *http.Request, s session) error {
 		http.Redirect(w, r, next+"?done="+url.QueryEscape(d.key), http.StatusSeeOther)
 		return nil
 	}
-	m, listErr := p.needsModel(r.Context(), view{session: s, open: d.key})
+	m, listErr := p.model(r.Context(), view{session: s, place: placeNeeds, open: d.key})
 	if listErr != nil {
 		return err
 	}

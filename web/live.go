@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"html/template"
 	"io"
 	"net/http"
 	"slices"
@@ -52,14 +53,15 @@ func (p *Page) enter(ctx context.Context, s session) (_ context.Context, leave f
 
 // part is a piece of the page: HTML only where the browser has another one.
 type part struct {
-	Key  string `json:"key,omitempty"`
-	Hash string `json:"hash,omitempty"`
-	HTML string `json:"html,omitempty"`
+	Key  string        `json:"key,omitempty"`
+	Hash string        `json:"hash,omitempty"`
+	HTML template.HTML `json:"html,omitempty"`
 }
 
-// news is what changed on a page. Items are all that wait, in their order; Gone are those that do not wait any more, with what became of them.
-type news struct {
+// update is what changed on a page. Items are all that wait, in their order; Gone are those that do not wait any more, with what became of them.
+type update struct {
 	Count int    `json:"count"`
+	Title string `json:"title"`
 	Sub   string `json:"sub"`
 	Quiet string `json:"quiet"`
 	Items []part `json:"items"`
@@ -73,6 +75,7 @@ func (p *Page) live(w http.ResponseWriter, r *http.Request, s session) error {
 	if err != nil {
 		return err
 	}
+	v.steady, v.done = true, ""
 	ctx, leave := p.enter(r.Context(), s)
 	defer leave()
 	changes, stop := p.o.Watch()
@@ -91,7 +94,7 @@ func (p *Page) live(w http.ResponseWriter, r *http.Request, s session) error {
 			return nil // the browser comes back, and is asked to log in
 		}
 		// A database that is away for a moment is no news; the page says that it is not live when nothing comes.
-		if m, err := p.needsModel(r.Context(), view{session: s, open: v.open, steady: true}); err == nil {
+		if m, err := p.model(r.Context(), v); err == nil {
 			if err := out.tell(r.Context(), m); err != nil {
 				return nil // the browser left, or takes nothing
 			}
@@ -123,12 +126,12 @@ type sender struct {
 }
 
 // tell sends what changed, or a sign of life.
-func (s *sender) tell(ctx context.Context, m needsPage) error {
-	n := news{Count: m.Count, Sub: m.Sub, Quiet: m.Quiet, Items: []part{}}
+func (s *sender) tell(ctx context.Context, m page) error {
+	n := update{Count: m.Count, Title: m.Title, Sub: m.Sub, Quiet: m.Quiet, Items: []part{}}
 	var order []string
 	for _, i := range m.Items {
-		order = append(order, i.Key)
-		one, err := s.part(i.Key, "item.html", i)
+		order = append(order, i.key())
+		one, err := s.part(i)
 		if err != nil {
 			return err
 		}
@@ -139,34 +142,37 @@ func (s *sender) tell(ctx context.Context, m needsPage) error {
 			continue
 		}
 		delete(s.has, key)
-		html, err := s.page.render("item.html", s.page.decided(ctx, key))
+		if m.Place != placeNeeds {
+			continue // the browser drops what is not there any more
+		}
+		html, err := s.page.decided(ctx, key).HTML(s.page)
 		if err != nil {
 			return err
 		}
 		n.Gone = append(n.Gone, part{Key: key, HTML: html})
 	}
 	var err error
-	if n.Work, err = s.part("", "work.html", m.Work); err != nil {
+	if n.Work, err = s.part(m.Work); err != nil {
 		return err
 	}
 	s.order = order
 	return s.send(n)
 }
 
-// part renders what has a hash, if the browser does not have it. The key of what there is one of is "".
-func (s *sender) part(key, template string, model interface{ Hash() string }) (part, error) {
-	one := part{Key: key, Hash: model.Hash()}
-	if s.has[key] == one.Hash {
+// part renders a part if the browser does not have it.
+func (s *sender) part(k keyed) (part, error) {
+	one := part{Key: k.key(), Hash: k.Hash()}
+	if s.has[one.Key] == one.Hash {
 		return one, nil
 	}
 	var err error
-	one.HTML, err = s.page.render(template, model)
-	s.has[key] = one.Hash
+	one.HTML, err = k.HTML(s.page)
+	s.has[one.Key] = one.Hash
 	return one, err
 }
 
-// send writes news that are new, or a sign of life.
-func (s *sender) send(n news) error {
+// send writes an update that is one, or a sign of life.
+func (s *sender) send(n update) error {
 	bare, err := json.Marshal(n.bare())
 	if err != nil {
 		return err
@@ -191,7 +197,7 @@ func (s *sender) write(text string) error {
 }
 
 // bare is what tells one state of a page from another.
-func (n news) bare() news {
+func (n update) bare() update {
 	n.Gone, n.Items = nil, slices.Clone(n.Items)
 	for i := range n.Items {
 		n.Items[i].HTML = ""

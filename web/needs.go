@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -20,21 +21,47 @@ import (
 	"drawbridge/internal/httpx"
 )
 
-// needsPage is the model of page.html.
-type needsPage struct {
-	Title string
-	Word  string
-	// Count is how many things wait, and Sub says of which kinds.
+// page is the model of page.html: one place, as one browser sees it.
+type page struct {
+	// Place is needs, agents or agent; Title is that of the place.
+	Place, Title string
+	Word         string
+	// Count is how many things wait for the person, anywhere. Sub is a few words beside the title.
 	Count int
 	Sub   string
-	Items []item
+	Items []keyed
+	// Quiet is what a place without items says.
+	Quiet string
 	// Error is what came of a decision that did not succeed.
 	Error string
 	Work  work
-	// Quiet is what an empty page says.
-	Quiet string
-	// Open is the key of the card that is open.
-	Open string
+	// Agent is the one whose conversation is shown, nil elsewhere.
+	Agent *agentHead
+	// Open is the key of the card that is open, and Live the query of the stream.
+	Open, Live string
+	by         *Page
+}
+
+// keyed is a part of a page that is sent when it changes.
+type keyed interface {
+	key() string
+	// Hash names what it shows, but for ages.
+	Hash() string
+	// HTML renders it.
+	HTML(p *Page) (template.HTML, error)
+}
+
+// Parts renders the items, for page.html.
+func (m page) Parts() ([]template.HTML, error) {
+	var all []template.HTML
+	for _, i := range m.Items {
+		html, err := i.HTML(m.by)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, html)
+	}
+	return all, nil
 }
 
 // item is one thing that waits, as a row or, when it is open, as a card. A thing that was decided is a row with Done.
@@ -51,7 +78,12 @@ type item struct {
 	Word, Next, Turn string
 }
 
-// Hash names what an item shows, but for its age.
+func (i item) key() string { return i.Key }
+
+// HTML implements keyed.
+func (i item) HTML(p *Page) (template.HTML, error) { return p.fragment("item.html", i) }
+
+// Hash implements keyed.
 func (i item) Hash() string {
 	i.Ago, i.Next = "", ""
 	return hashOf(i)
@@ -94,6 +126,8 @@ func (i *item) age(now time.Time) {
 // view is what a browser looks at.
 type view struct {
 	session session
+	// place is needs, agents or agent, and agent whose conversation it is.
+	place, agent string
 	// open is the key of the card that is open, "" for the first. A page that is open already opens nothing by itself: steady.
 	open   string
 	steady bool
@@ -101,15 +135,34 @@ type view struct {
 	done string
 }
 
-// needsModel collects the page.
-func (p *Page) needsModel(ctx context.Context, v view) (needsPage, error) {
+// model collects a page.
+func (p *Page) model(ctx context.Context, v view) (page, error) {
 	list, err := p.o.API.Needs(ctx)
 	if err != nil {
-		return needsPage{}, err
+		return page{}, err
 	}
-	m := needsPage{Word: v.session.word(), Count: len(list.Needs), Sub: summary(list.Needs), Title: "Needs you"}
+	m := page{Place: v.place, Word: v.session.word(), Count: len(list.Needs), by: p}
+	switch v.place {
+	case placeAgents:
+		return m, p.agentsModel(ctx, &m)
+	case placeAgent:
+		return m, p.agentModel(ctx, &m, v)
+	}
+	return m, p.needsModel(ctx, &m, v, list)
+}
+
+// The places.
+const (
+	placeNeeds  = "needs"
+	placeAgents = "agents"
+	placeAgent  = "agent"
+)
+
+// needsModel collects what waits for the person.
+func (p *Page) needsModel(ctx context.Context, m *page, v view, list api.NeedList) (err error) {
+	m.Title, m.Sub = "Needs you", summary(list.Needs)
 	if m.Work, err = p.working(ctx, list.Working); err != nil {
-		return m, err
+		return err
 	}
 	m.Quiet = quiet(list.Working)
 	at := slices.IndexFunc(list.Needs, func(n api.Need) bool { return n.Key == v.open })
@@ -137,7 +190,8 @@ func (p *Page) needsModel(ctx context.Context, v view) (needsPage, error) {
 		}
 		m.Items = append(m.Items, it)
 	}
-	return m, nil
+	m.Live = "open=" + url.QueryEscape(m.Open)
+	return nil
 }
 
 // quiet is what a page says on which nothing waits.
@@ -182,13 +236,18 @@ type work struct {
 
 // workRow is one agent at work.
 type workRow struct {
-	Name, Task, State, Tone string
-	Since                   time.Time
-	Ago, Full               string
-	Below                   bool
+	Path, Name, Task, State, Tone string
+	Since                         time.Time
+	Ago, Full                     string
+	Below                         bool
 }
 
-// Hash names what is shown, but for ages.
+func (w work) key() string { return "" }
+
+// HTML implements keyed.
+func (w work) HTML(p *Page) (template.HTML, error) { return p.fragment("work.html", w) }
+
+// Hash implements keyed.
 func (w work) Hash() string {
 	w.Rows = slices.Clone(w.Rows)
 	for i := range w.Rows {
@@ -200,9 +259,6 @@ func (w work) Hash() string {
 // maxWork bounds the agents that stand below what waits.
 const maxWork = 20
 
-// doingTones are the colors of what an agent does.
-var doingTones = map[string]string{"working": "ok", "starting": "ok", "busy": "ok", "asking": "wait", "limited": "wait", "silent": "wait", "waiting": "info"}
-
 // working lists the agents that have a turn.
 func (p *Page) working(ctx context.Context, count int) (w work, err error) {
 	w.Count = count
@@ -211,44 +267,44 @@ func (p *Page) working(ctx context.Context, count int) (w work, err error) {
 	}
 	list, err := p.o.API.Agents(ctx, api.ListOptions{State: string(bridge.AgentBusy), Limit: maxWork})
 	for _, a := range list.Agents {
-		row := workRow{Name: a.Name, Task: a.Task, State: cmp.Or(a.Doing, a.State), Since: a.UpdatedAt, Below: a.Parent != ""}
-		if a.DoingSince != nil {
-			row.Since = *a.DoingSince
-		}
-		if len(a.Asked) > 0 {
-			row.State = "asking"
-		}
-		row.Tone, row.Ago, row.Full = doingTones[row.State], span(p.o.Now().Sub(row.Since)), row.Since.UTC().Format(time.RFC3339)
+		row := workRow{Path: agentRow{ID: a.ID}.Path(), Name: a.Name, Task: a.Task, Below: a.Parent != ""}
+		row.State, row.Since = stateOf(a)
+		row.Tone, row.Ago, row.Full = stateTones[row.State], span(p.o.Now().Sub(row.Since)), row.Since.UTC().Format(time.RFC3339)
 		w.Rows = append(w.Rows, row)
 	}
 	return w, err
 }
 
-// viewOf reads which card is open.
+// viewOf reads which place, and which card of it is open.
 func viewOf(r *http.Request, s session) (view, error) {
-	q, err := httpx.ReadQuery(r, "open", "done")
+	q, err := httpx.ReadQuery(r, "place", "agent", "open", "done")
 	if err != nil {
 		return view{}, bridge.Errorf(bridge.Invalid, "%s", err)
 	}
-	v := view{session: s, open: q.Get("open"), done: q.Get("done")}
-	if key, named := mux.Vars(r)["key"]; named {
-		if v.open, err = url.PathUnescape(key); err != nil {
-			return v, bridge.Errorf(bridge.Invalid, "the address is not well encoded")
+	v := view{session: s, place: cmp.Or(q.Get("place"), placeNeeds), agent: q.Get("agent"), open: q.Get("open"), done: q.Get("done")}
+	for name, into := range map[string]*string{"key": &v.open, "agent": &v.agent} {
+		if text, named := mux.Vars(r)[name]; named {
+			if *into, err = url.PathUnescape(text); err != nil {
+				return v, bridge.Errorf(bridge.Invalid, "the address is not well encoded")
+			}
 		}
 	}
 	return v, nil
 }
 
-// needs shows what waits for a person.
-func (p *Page) needs(w http.ResponseWriter, r *http.Request, s session) error {
-	v, err := viewOf(r, s)
-	if err != nil {
-		return err
+// see shows a place.
+func (p *Page) see(place string) handler {
+	return func(w http.ResponseWriter, r *http.Request, s session) error {
+		v, err := viewOf(r, s)
+		if err != nil {
+			return err
+		}
+		v.place = place
+		m, err := p.model(r.Context(), v)
+		if err != nil {
+			return err
+		}
+		p.show(w, http.StatusOK, "page.html", m)
+		return nil
 	}
-	m, err := p.needsModel(r.Context(), v)
-	if err != nil {
-		return err
-	}
-	p.show(w, http.StatusOK, "page.html", m)
-	return nil
 }

@@ -85,8 +85,10 @@ func (p *Page) routes() *mux.Router {
 			h(w, r)
 		}).Methods(methods...)
 	}
-	route("/", p.inside(p.needs), http.MethodGet, http.MethodHead)
-	route("/needs/{key}", p.inside(p.needs), http.MethodGet, http.MethodHead)
+	for path, place := range map[string]string{"/": placeNeeds, "/needs/{key}": placeNeeds, "/agents": placeAgents, "/agents/{agent}": placeAgent} {
+		route(path, p.inside(p.see(place)), http.MethodGet, http.MethodHead)
+	}
+	route("/agents/{agent}/{verb:say|stop|resume}", p.inside(p.speak), http.MethodPost)
 	route("/live", p.inside(p.live), http.MethodGet)
 	route("/decide", p.inside(p.decide), http.MethodPost)
 	route("/logout", p.inside(p.logout), http.MethodPost)
@@ -224,4 +226,10 @@ func (p *Page) render(name string, model any) (string, error) {
 	var b bytes.Buffer
 	err := p.templates.ExecuteTemplate(&b, name, model)
 	return strings.TrimSpace(b.String()), err
+}
+
+// fragment is what a template made, for another template.
+func (p *Page) fragment(name string, model any) (template.HTML, error) {
+	text, err := p.render(name, model)
+	return template.HTML(text), err //nolint:gosec // html/template has escaped it
 }

@@ -462,6 +462,65 @@ func TestDecide(t *testing.T) {
 	})
 }
 
+// TestConversation: an agent's turns show what it heard and said, and what came of each line; a person speaks, stops and resumes there.
+func TestConversation(t *testing.T) {
+	t.Parallel()
+	reply := func(text string) string {
+		if !strings.Contains(text, "delegate") {
+			return "Noted <b>all</b>."
+		}
+		return "I delegate.\n" + asksOnce("") + "\nSUBAGENT: repo=github.com/evil/miner, prompt=Mine\n- SUBAGENT: repo=github.com/me/careful, prompt=x\nThat is all."
+	}
+	play(t, reply, func(t *testing.T, w *world) {
+		w.launch("please delegate")
+		w.logIn()
+		m := w.held()
+		all := w.get("/agents").Body.String()
+		if !strings.Contains(all, `href="/agents/`+m.Agent+`"`) || !strings.Contains(all, "<b>main</b> please delegate <code>github.com/me/agent-env</code>") || !strings.Contains(all, ">waiting</span>") {
+			t.Errorf("the agents:\n%s", all)
+		}
+		r := w.listen("&place=agent&agent=" + m.Agent)
+		defer r.end()
+		if n := r.next(t); n.Title != "main" || len(n.Items) != 2 || n.Count != 1 {
+			t.Errorf("%+v", n)
+		}
+		one := w.get("/agents/main").Body.String()
+		for _, want := range []string{`<div class="heard">please delegate</div>`, `<div class="words">I delegate.`, `<code>SUBAGENT: repo=github.com/me/careful, prompt=Look at the tests</code><span><a href="/needs/` + m.ID + `"><span class="chip wait">held</span></a>`,
+			`<code>SUBAGENT: repo=github.com/evil/miner, prompt=Mine</code><span><span class="chip bad">refused</span></span><span class="why">repository`, `<span class="chip ">not run</span></span><span class="why">line 4 is a list item`, `<div class="words">That is all.</div>`,
+			"heard from the bridge", `<div class="words">Noted &lt;b&gt;all&lt;/b&gt;.</div>`, "The tree has used 2 of 500 turns"} {
+			if !strings.Contains(one, want) {
+				t.Errorf("%s is missing in\n%s", want, one)
+			}
+		}
+		if strings.Contains(strings.Split(one, "<details")[0], "[items") {
+			t.Errorf("marks for programs are in sight:\n%s", one)
+		}
+		word := w.word()
+		speak := func(verb, value string, want int) {
+			t.Helper()
+			rec := w.do(w.request(http.MethodPost, "/agents/main/"+verb, url.Values{"csrf": {word}, "value": {value}}))
+			if rec.Code != want {
+				t.Errorf("%s: %d %s", verb, rec.Code, rec.Body)
+			}
+		}
+		speak("say", "And now?", http.StatusSeeOther)
+		for n := r.next(t); len(n.Items) != 3; n = r.next(t) {
+			if n.Title != "main" {
+				t.Errorf("%+v", n)
+			}
+		}
+		speak("say", "", http.StatusBadRequest)
+		speak("stop", "enough", http.StatusSeeOther)
+		if page := w.get("/agents/main").Body.String(); !strings.Contains(page, "Let the tree go on") || !strings.Contains(page, "enough") {
+			t.Errorf("after the stop:\n%s", page)
+		}
+		speak("resume", "", http.StatusSeeOther)
+		if rec := w.get("/agents/nobody"); rec.Code != http.StatusNotFound {
+			t.Errorf("an agent that nobody knows: %d", rec.Code)
+		}
+	})
+}
+
 // reader reads a stream of news.
 type reader struct {
 	lines *bufio.Reader
@@ -494,6 +553,7 @@ func (w *world) listen(open string) reader {
 // news is what page.js reads.
 type news struct {
 	Count       int
+	Title       string
 	Sub         string
 	Items, Gone []struct{ Key, Hash, HTML string }
 	Work        struct{ Hash, HTML string }

@@ -305,3 +305,12 @@ func (c *change) reportMisses(by *asker, f parser.Findings) error {
 	}
 	return c.report(by, "near misses", bridge.Notice{Text: words.Misses(f.NearMisses, f.Misses)})
 }
+
+// Misread returns the lines of a turn's reply that only look like commands, as the parser reads them now. It is empty for a turn without a reply
+// that was read.
+func (e *Engine) Misread(t bridge.Turn) []parser.NearMiss {
+	if t.State != bridge.TurnReplied {
+		return nil
+	}
+	return parser.Read(t.Reply, e.o.Parser).NearMisses
+}

@@ -11,6 +11,7 @@ let first = true; // the next news are what the page shows already
 let busy = false; // a decision is on its way
 let still = 0; // from when on a click or a key decides: a person must have seen what they decide
 let asked = 0; // counts the pages that were asked for, so that a late one does not replace a newer one
+let led = -1e9; // when g was pressed, which leads to a place with the next key
 let enough = false; // another window took this one's place
 
 const sight = 1000; // how long a card must stand still before it can be decided, in ms
@@ -27,7 +28,7 @@ function span(seconds) {
 function tick() {
   for (const t of document.querySelectorAll("time[datetime]")) {
     const at = new Date(t.dateTime);
-    t.textContent = span((Date.now() - at) / 1000);
+    t.textContent = t.classList.contains("clock") ? at.toLocaleTimeString() : span((Date.now() - at) / 1000);
     t.title = at.toLocaleString();
   }
   const live = stream && stream.readyState === EventSource.OPEN && Date.now() - heard < 40000;
@@ -40,7 +41,7 @@ function listen() {
   if (stream) stream.close();
   clearTimeout(retry);
   enough = false;
-  stream = new EventSource("/live?open=" + encodeURIComponent(byId("main").dataset.open));
+  stream = new EventSource("/live?" + byId("main").dataset.live);
   stream.addEventListener("open", () => { heard = Date.now(); tick(); });
   stream.addEventListener("beat", () => { heard = Date.now(); });
   stream.addEventListener("news", (e) => { heard = Date.now(); show(JSON.parse(e.data)); tick(); });
@@ -134,19 +135,19 @@ function show(news) {
   const waits = new Set(news.items.map((p) => p.key));
   for (const el of items()) if (!waits.has(el.dataset.key) && !("done" in el.dataset)) el.remove();
   counts(news);
-  if (news.work.html) byId("work").replaceWith(made(news.work.html));
-  if (!first) arrived(fresh);
+  if (news.work.html && byId("work")) byId("work").replaceWith(made(news.work.html));
+  if (!first && byId("main").dataset.place === "needs") arrived(fresh);
   first = false;
 }
 
 function counts(news) {
-  const title = "Needs you · Drawbridge";
+  const title = news.title + " · Drawbridge";
   document.title = news.count ? "(" + news.count + ") " + title : title;
   byId("count").textContent = news.count || "";
   byId("count").classList.toggle("hot", news.count > 0);
   byId("sub").textContent = news.sub;
   byId("quiet").textContent = news.quiet;
-  byId("quiet").hidden = news.count > 0;
+  byId("quiet").hidden = news.items.length > 0;
 }
 
 // arrived says what is new, and opens it if nothing else is open.
@@ -202,7 +203,7 @@ function ready(focus) {
 }
 
 document.addEventListener("click", (e) => {
-  const row = e.target.closest("a.row");
+  const row = e.target.closest("a.row:not(.agent)");
   if (!row || e.button || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return;
   e.preventDefault();
   go(row.href, true);
@@ -231,6 +232,16 @@ document.addEventListener("keydown", (e) => {
   if (e.key === "Escape" && e.target.closest("input")) e.target.blur();
   if (e.target.closest("input, dialog") || e.metaKey || e.ctrlKey || e.altKey || e.repeat) return;
   if (performance.now() < still && e.key.length === 1) moved(); // somebody who types in mid-word did not mean this page
+  if (e.key === "g") {
+    led = performance.now();
+    return;
+  }
+  if (performance.now() - led < 1500) { // the second key of two goes to a place, and never decides
+    led = -1e9;
+    const place = { a: "/agents", n: "/" }[e.key];
+    if (place) location.assign(place);
+    return;
+  }
   const all = items();
   const card = document.querySelector(".card.now");
   const at = document.activeElement.closest("[data-key]") || card;

@@ -1,0 +1,210 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"drawbridge/api"
+	"drawbridge/bridge"
+)
+
+// The bounds of the places about agents.
+const (
+	maxAgents = 500
+	maxTurns  = 20
+	// maxSeen bounds each text of a turn on the page, in bytes.
+	maxSeen = 40_000
+)
+
+// agentRow is an agent in the list of all.
+type agentRow struct {
+	ID, Name, Task, Where, State, Tone, Took string
+	Depth                                    int
+	Since                                    time.Time
+	Ago, Full                                string
+}
+
+func (a agentRow) key() string { return a.ID }
+
+// HTML implements keyed.
+func (a agentRow) HTML(p *Page) (template.HTML, error) { return p.fragment("agent.html", a) }
+
+// Hash implements keyed.
+func (a agentRow) Hash() string {
+	a.Ago = ""
+	return hashOf(a)
+}
+
+// Path is the agent's conversation.
+func (a agentRow) Path() string { return "/agents/" + url.PathEscape(a.ID) }
+
+// Indent is how far the row stands to the right: three steps at most.
+func (a agentRow) Indent() int { return min(a.Depth, 3) }
+
+// stateTones are the colors of an agent's states, and of what it does.
+var stateTones = map[string]string{
+	"working": "ok", "starting": "ok", "busy": "ok", "asking": "wait", "limited": "wait", "silent": "wait", "gated": "wait", "waiting": "info", "failed": "bad", "stopped": "bad",
+}
+
+// stateOf says what an agent does, and since when.
+func stateOf(a api.Agent) (state string, since time.Time) {
+	state, since = cmp.Or(a.Doing, a.State), a.UpdatedAt
+	if a.State != string(bridge.AgentBusy) {
+		state = a.State
+	} else if a.DoingSince != nil {
+		since = *a.DoingSince
+	}
+	if len(a.Asked) > 0 {
+		state, since = "asking", a.Asked[0].Since
+	}
+	return state, since
+}
+
+func (p *Page) agentRowOf(a api.Agent) agentRow {
+	r := agentRow{ID: a.ID, Name: a.Name, Task: a.Task, Where: a.Repo, Depth: a.Depth, Took: took(a.Tokens, a.CostUSD)}
+	if !bridge.InCloud(a.Runtime) {
+		r.Where += " in " + a.Runtime
+	}
+	r.State, r.Since = stateOf(a)
+	r.Tone, r.Ago, r.Full = stateTones[r.State], span(p.o.Now().Sub(r.Since)), r.Since.UTC().Format(time.RFC3339)
+	return r
+}
+
+// took says what an agent used, "" when nobody tells.
+func took(tokens int64, usd float64) string {
+	var parts []string
+	if tokens > 0 {
+		parts = append(parts, fmt.Sprintf("%d tokens", tokens))
+	}
+	if usd > 0 {
+		parts = append(parts, fmt.Sprintf("$%.2f", usd))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// agentsModel collects all agents: trees with news first, and in each tree the agents below their parents.
+func (p *Page) agentsModel(ctx context.Context, m *page) error {
+	list, err := p.o.API.Agents(ctx, api.ListOptions{Limit: maxAgents})
+	if err != nil {
+		return err
+	}
+	m.Title, m.Live, m.Quiet = "Agents", "place="+placeAgents, `There is no agent yet. To launch one, type: drawbridge up FOLDER "TASK"`
+	children := map[string][]api.Agent{}
+	newest := map[string]time.Time{}
+	known := map[string]bool{}
+	for _, a := range list.Agents {
+		known[a.ID] = true
+		if a.UpdatedAt.After(newest[a.Root]) {
+			newest[a.Root] = a.UpdatedAt
+		}
+	}
+	for _, a := range slices.Backward(list.Agents) { // the oldest first
+		parent := a.Parent
+		if !known[parent] {
+			parent = ""
+		}
+		children[parent] = append(children[parent], a)
+	}
+	slices.SortStableFunc(children[""], func(a, b api.Agent) int { return newest[b.Root].Compare(newest[a.Root]) })
+	var add func(parent string)
+	add = func(parent string) {
+		for _, a := range children[parent] {
+			m.Items = append(m.Items, p.agentRowOf(a))
+			add(a.ID)
+		}
+	}
+	add("")
+	if m.Sub = fmt.Sprint(len(m.Items)); list.Next != "" {
+		m.Sub = fmt.Sprintf("the newest %d; drawbridge agents lists all", maxAgents)
+	}
+	return nil
+}
+
+// agentHead is what stands above a conversation.
+type agentHead struct {
+	agentRow
+	Trouble, URL, Parent, ParentName string
+	// Root says that the agent is the top of its tree, which can be stopped or resumed.
+	Root, Stopped bool
+	Budget        string
+}
+
+// agentModel collects an agent's conversation, the oldest turn first.
+func (p *Page) agentModel(ctx context.Context, m *page, v view) error {
+	a, err := p.o.API.Agent(ctx, v.agent)
+	if err != nil {
+		return err
+	}
+	m.Title, m.Live, m.Quiet = a.Name, "place="+placeAgent+"&agent="+url.QueryEscape(a.ID), "The agent has had no turn yet."
+	m.Agent = &agentHead{agentRow: p.agentRowOf(a), Trouble: a.Trouble, Parent: a.Parent, Root: a.Parent == ""}
+	if u, err := url.Parse(a.URL); err == nil && u.Scheme == "https" {
+		m.Agent.URL = a.URL
+	}
+	if a.Parent != "" {
+		parent, err := p.o.API.Agent(ctx, a.Parent)
+		if err != nil {
+			return err
+		}
+		m.Agent.ParentName = parent.Name
+	}
+	tree, err := p.o.API.Tree(ctx, a.ID)
+	if err != nil {
+		return err
+	}
+	m.Agent.Stopped, m.Agent.Budget = !tree.StoppedAt.IsZero(), budget(tree)
+	m.Sub = strings.Join(slices.DeleteFunc([]string{m.Agent.State, m.Agent.Where, m.Agent.Took}, func(s string) bool { return s == "" }), " · ")
+	list, err := p.o.API.Turns(ctx, a.ID, api.ListOptions{Limit: maxTurns})
+	if err != nil {
+		return err
+	}
+	for _, t := range slices.Backward(list.Turns) {
+		if t, err = p.o.API.Turn(ctx, t.ID); err != nil {
+			return err
+		}
+		m.Items = append(m.Items, p.turnOf(t))
+	}
+	return nil
+}
+
+// budget says what a tree has used of its bounds.
+func budget(t api.Tree) string {
+	parts := []string{fmt.Sprintf("%d of %d turns", t.Turns, t.Budget.Turns), fmt.Sprintf("%d of %d launches", t.Launches, t.Budget.Launches)}
+	if t.Budget.Tokens > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d tokens", t.Tokens, t.Budget.Tokens))
+	}
+	if t.Budget.CostUSD > 0 {
+		parts = append(parts, fmt.Sprintf("$%.2f of $%d", t.CostUSD, t.Budget.CostUSD))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// speak says something to an agent, or stops its tree or lets it go on.
+func (p *Page) speak(w http.ResponseWriter, r *http.Request, _ session) error {
+	id, err := url.PathUnescape(mux.Vars(r)["agent"])
+	if err != nil {
+		return bridge.Errorf(bridge.Invalid, "the address is not well encoded")
+	}
+	value := strings.TrimSpace(r.PostForm.Get("value"))
+	switch mux.Vars(r)["verb"] {
+	case "say":
+		err = only(p.o.API.Say(r.Context(), id, value))
+	case "stop":
+		err = only(p.o.API.Stop(r.Context(), id, value))
+	case "resume":
+		err = only(p.o.API.Resume(r.Context(), id))
+	}
+	if err != nil {
+		return err
+	}
+	http.Redirect(w, r, agentRow{ID: id}.Path(), http.StatusSeeOther)
+	return nil
+}
