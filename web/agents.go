@@ -167,12 +167,28 @@ func (p *Page) agentModel(ctx context.Context, m *page, v view) error {
 		return err
 	}
 	for _, t := range slices.Backward(list.Turns) {
-		if t, err = p.o.API.Turn(ctx, t.ID); err != nil {
+		if t, err = p.whole(ctx, v.ended, t); err != nil {
 			return err
 		}
 		m.Items = append(m.Items, p.turnOf(t))
 	}
 	return nil
+}
+
+// whole returns a turn with its texts and commands. The texts of a turn with a reply do not change any more, and are kept in ended; what comes
+// of its commands does.
+func (p *Page) whole(ctx context.Context, ended map[string]api.Turn, t api.Turn) (api.Turn, error) {
+	if known, ok := ended[t.ID]; ok {
+		list, err := p.o.API.Commands(ctx, api.ListOptions{Turn: t.ID, Limit: maxAgents})
+		t.Text, t.Sent, t.Reply, t.NearMisses, t.Commands = known.Text, known.Sent, known.Reply, known.NearMisses, list.Commands
+		return t, err
+	}
+	t, err := p.o.API.Turn(ctx, t.ID)
+	t.Text, t.Sent, t.Reply = seen(t.Text), seen(t.Sent), seen(t.Reply)
+	if ended != nil && err == nil && t.State == string(bridge.TurnReplied) {
+		ended[t.ID] = t
+	}
+	return t, err
 }
 
 // budget says what a tree has used of its bounds.

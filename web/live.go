@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"drawbridge/api"
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/pause"
 )
@@ -75,7 +76,7 @@ func (p *Page) live(w http.ResponseWriter, r *http.Request, s session) error {
 	if err != nil {
 		return err
 	}
-	v.steady, v.done = true, ""
+	v.steady, v.done, v.ended = true, "", map[string]api.Turn{}
 	ctx, leave := p.enter(r.Context(), s)
 	defer leave()
 	changes, stop := p.o.Watch()

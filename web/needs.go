@@ -133,6 +133,8 @@ type view struct {
 	steady bool
 	// done is the key of what was decided just now, "" for nothing.
 	done string
+	// ended are turns whose texts do not change any more, as a stream keeps them; nil for a page.
+	ended map[string]api.Turn
 }
 
 // model collects a page.

@@ -53,7 +53,7 @@ var causes = map[string]string{
 // turnTones are the colors of a turn's states.
 var turnTones = map[string]string{"running": "ok", "delivering": "ok", "failed": "bad", "uncertain": "bad", "queued": "info"}
 
-// turnOf makes a turn of a conversation.
+// turnOf makes a turn of a conversation, whose texts are bounded.
 func (p *Page) turnOf(t api.Turn) turn {
 	at := t.CreatedAt
 	if !t.SentAt.IsZero() {
@@ -69,12 +69,12 @@ func (p *Page) turnOf(t api.Turn) turn {
 	out.Took = lasted(t)
 	switch {
 	case t.Text != "":
-		out.Heard = []block{{Text: seen(t.Text)}}
+		out.Heard = []block{{Text: t.Text}}
 		if t.Sent != "" && t.Sent != t.Text {
-			out.Whole = seen(t.Sent)
+			out.Whole = t.Sent
 		}
 	case t.Sent != "":
-		out.Heard, out.Whole = barred(news(seen(t.Sent))), seen(t.Sent)
+		out.Heard, out.Whole = barred(news(t.Sent)), t.Sent
 	}
 	out.Said = said(t)
 	return out
@@ -147,7 +147,7 @@ func said(t api.Turn) (all []block) {
 		marks[c.Line] = lineOf(c)
 	}
 	n := 0
-	for l := range strings.Lines(seen(t.Reply)) {
+	for l := range strings.Lines(t.Reply) {
 		n++
 		if mark := marks[n]; mark != nil {
 			mark.Text = strings.TrimRight(l, "\r\n")
