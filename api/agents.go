@@ -230,9 +230,13 @@ func (h *Handler) getTurn(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var t bridge.Turn
+	var a bridge.Agent
 	var commands []bridge.Command
 	err = h.o.Engine.View(r.Context(), func(tx *bridge.Scene) (err error) {
 		if t, err = tx.Turn(bridge.TurnID(id)); err != nil {
+			return err
+		}
+		if a, err = tx.Agent(t.Agent); err != nil {
 			return err
 		}
 		commands, err = tx.Commands(bridge.CommandFilter{Turn: t.ID, Limit: maxLimit})
@@ -245,9 +249,15 @@ func (h *Handler) getTurn(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	v := viewTurn(t)
-	v.Commands = viewAll(commands, viewCommand)
-	for _, m := range h.o.Engine.Misread(t) {
-		v.NearMisses = append(v.NearMisses, NearMiss{Line: m.Line, Reason: m.Reason})
+	v.Commands = viewAll(commands, func(c bridge.Command) Command {
+		one := viewCommand(c)
+		if o := one.Outcome; o != nil { // each may have half a megabyte
+			o.Stdout, o.Stderr = firstRunes(o.Stdout, maxListed), firstRunes(o.Stderr, maxListed)
+		}
+		return one
+	})
+	for _, m := range h.o.Engine.Misread(a, t) {
+		v.NearMisses = append(v.NearMisses, NearMiss{Line: m.Line, Code: m.Code, Reason: m.Reason})
 	}
 	httpx.WriteJSON(w, http.StatusOK, v)
 	return nil

@@ -100,7 +100,8 @@ type Turn struct {
 	Stopped bool `json:"stopped,omitempty"`
 	// Spent is what the turn took, absent when it is unknown.
 	Spent *Spent `json:"spent,omitempty"`
-	// Commands are those of Reply in their order, and NearMisses the lines of Reply that only look like one. Single look-ups alone have them.
+	// Commands are those of Reply in their order, with outputs clipped, and NearMisses the lines of Reply that only look like one. Single
+	// look-ups alone have them.
 	Commands   []Command  `json:"commands,omitempty"`
 	NearMisses []NearMiss `json:"near_misses,omitempty"`
 	// Clipped is true in a list when a text is longer than is shown there.
@@ -110,9 +111,11 @@ type Turn struct {
 	EndedAt   time.Time `json:"ended_at,omitzero"`
 }
 
-// NearMiss is a line of a reply that looks like a command and is none.
+// NearMiss is a line of a reply that looks like a command and is none. Code is a stable word for Reason; the code continued is for text directly
+// under a SUBAGENT command, which is no part of its prompt.
 type NearMiss struct {
 	Line   int    `json:"line"`
+	Code   string `json:"code"`
 	Reason string `json:"reason"`
 }
 

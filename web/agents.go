@@ -132,10 +132,21 @@ func (p *Page) agentsModel(ctx context.Context, m *page) error {
 // agentHead is what stands above a conversation.
 type agentHead struct {
 	agentRow
-	Trouble, URL, Parent, ParentName string
+	Trouble, URL, Parent, ParentName, Word string
 	// Root says that the agent is the top of its tree, which can be stopped or resumed.
 	Root, Stopped bool
 	Budget        string
+}
+
+func (a agentHead) key() string { return "" }
+
+// HTML implements keyed.
+func (a agentHead) HTML(p *Page) (template.HTML, error) { return p.fragment("head.html", a) }
+
+// Hash implements keyed.
+func (a agentHead) Hash() string {
+	a.Ago = ""
+	return hashOf(a)
 }
 
 // agentModel collects an agent's conversation, the oldest turn first.
@@ -145,7 +156,7 @@ func (p *Page) agentModel(ctx context.Context, m *page, v view) error {
 		return err
 	}
 	m.Title, m.Live, m.Quiet = a.Name, "place="+placeAgent+"&agent="+url.QueryEscape(a.ID), "The agent has had no turn yet."
-	m.Agent = &agentHead{agentRow: p.agentRowOf(a), Trouble: a.Trouble, Parent: a.Parent, Root: a.Parent == ""}
+	m.Agent = &agentHead{agentRow: p.agentRowOf(a), Trouble: a.Trouble, Parent: a.Parent, Word: m.Word, Root: a.Parent == ""}
 	if u, err := url.Parse(a.URL); err == nil && u.Scheme == "https" {
 		m.Agent.URL = a.URL
 	}
@@ -160,35 +171,42 @@ func (p *Page) agentModel(ctx context.Context, m *page, v view) error {
 	if err != nil {
 		return err
 	}
-	m.Agent.Stopped, m.Agent.Budget = !tree.StoppedAt.IsZero(), budget(tree)
+	m.Agent.Budget = budget(tree)
+	if !tree.StoppedAt.IsZero() {
+		m.Agent.Stopped, m.Agent.State = true, "stopped"
+	}
 	m.Sub = strings.Join(slices.DeleteFunc([]string{m.Agent.State, m.Agent.Where, m.Agent.Took}, func(s string) bool { return s == "" }), " · ")
+	m.Side = *m.Agent
 	list, err := p.o.API.Turns(ctx, a.ID, api.ListOptions{Limit: maxTurns})
 	if err != nil {
 		return err
 	}
 	for _, t := range slices.Backward(list.Turns) {
-		if t, err = p.whole(ctx, v.ended, t); err != nil {
-			return err
-		}
-		m.Items = append(m.Items, p.turnOf(t))
+		m.Items = append(m.Items, p.whole(ctx, v.ended, t, a.Parent != ""))
 	}
 	return nil
 }
 
-// whole returns a turn with its texts and commands. The texts of a turn with a reply do not change any more, and are kept in ended; what comes
-// of its commands does.
-func (p *Page) whole(ctx context.Context, ended map[string]api.Turn, t api.Turn) (api.Turn, error) {
+// whole makes a turn with its texts and commands. What is over does not change any more, and is kept in ended. A turn that cannot be read says
+// so, and does not take the others away.
+func (p *Page) whole(ctx context.Context, ended map[string]turn, t api.Turn, below bool) turn {
 	if known, ok := ended[t.ID]; ok {
-		list, err := p.o.API.Commands(ctx, api.ListOptions{Turn: t.ID, Limit: maxAgents})
-		t.Text, t.Sent, t.Reply, t.NearMisses, t.Commands = known.Text, known.Sent, known.Reply, known.NearMisses, list.Commands
-		return t, err
+		return known
 	}
-	t, err := p.o.API.Turn(ctx, t.ID)
-	t.Text, t.Sent, t.Reply = seen(t.Text), seen(t.Sent), seen(t.Reply)
-	if ended != nil && err == nil && t.State == string(bridge.TurnReplied) {
-		ended[t.ID] = t
+	full, err := p.o.API.Turn(ctx, t.ID)
+	if err != nil {
+		t.Trouble = "the turn cannot be shown whole: " + bridge.SafeMessage(err)
+		return turnOf(t, below)
 	}
-	return t, err
+	out := turnOf(full, below)
+	over := full.State == string(bridge.TurnReplied)
+	for _, c := range full.Commands {
+		over = over && (c.State == string(bridge.CommandReported) || c.State == string(bridge.CommandRefused))
+	}
+	if over && ended != nil {
+		ended[t.ID] = out
+	}
+	return out
 }
 
 // budget says what a tree has used of its bounds.

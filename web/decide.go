@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -17,8 +18,8 @@ type decision struct {
 	key, kind, turn, hash, value string
 }
 
-// words are what a person can say, and the call of the API that each is.
-var words = map[string]func(ctx context.Context, c *api.Client, d decision) error{
+// verbs are what a person can say, and the call of the API that each is.
+var verbs = map[string]func(ctx context.Context, c *api.Client, d decision) error{
 	"approve": func(ctx context.Context, c *api.Client, d decision) error {
 		return only(c.Approve(ctx, d.key, d.hash))
 	},
@@ -73,7 +74,7 @@ func resolve(ctx context.Context, c *api.Client, d decision, r api.ResolveReques
 func (p *Page) decide(w http.ResponseWriter, r *http.Request, s session) error {
 	f := r.PostForm
 	d := decision{key: f.Get("key"), kind: f.Get("kind"), turn: f.Get("turn"), hash: f.Get("hash"), value: strings.TrimSpace(f.Get("value"))}
-	act := words[f.Get("word")]
+	act := verbs[f.Get("word")]
 	if act == nil {
 		return bridge.Errorf(bridge.Invalid, "the form says nothing that can be done; load the page again")
 	}
@@ -143,15 +144,18 @@ func (p *Page) decided(ctx context.Context, key string) item {
 
 // outcome says in a word what became of a command.
 func outcome(m api.Command) (chip, tone, why string) {
+	ended := cmp.Or(m.Ended, m.State)
 	switch {
 	case m.Code == "denied":
 		return "denied", "bad", m.Reason
-	case m.State == string(bridge.CommandFailed) || m.Ended == string(bridge.CommandFailed):
-		return "failed", "bad", m.Reason
+	case m.Code == bridge.CodeRepeat:
+		return "repeat", "info", m.Reason
+	case ended == string(bridge.CommandRefused), ended == string(bridge.CommandFailed), ended == string(bridge.CommandUncertain):
+		return ended, "bad", m.Reason
+	case ended == string(bridge.CommandHeld):
+		return ended, "wait", m.Reason
 	case m.Approved:
 		return "allowed", "ok", ""
-	case m.State == string(bridge.CommandRefused) || m.Ended == string(bridge.CommandRefused):
-		return "refused", "bad", m.Reason
 	}
-	return m.State, "info", m.Reason
+	return ended, "info", m.Reason
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"drawbridge/api"
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/pause"
 )
@@ -67,7 +66,7 @@ type update struct {
 	Quiet string `json:"quiet"`
 	Items []part `json:"items"`
 	Gone  []part `json:"gone,omitempty"`
-	Work  part   `json:"work"`
+	Side  part   `json:"side"`
 }
 
 // live streams what changes on a page as server-sent events, until the browser leaves, the session ends or the server stops.
@@ -76,7 +75,10 @@ func (p *Page) live(w http.ResponseWriter, r *http.Request, s session) error {
 	if err != nil {
 		return err
 	}
-	v.steady, v.done, v.ended = true, "", map[string]api.Turn{}
+	v.steady, v.done, v.ended = true, "", map[string]turn{}
+	if _, err := p.model(r.Context(), v); err != nil {
+		return err // such as an agent that nobody knows
+	}
 	ctx, leave := p.enter(r.Context(), s)
 	defer leave()
 	changes, stop := p.o.Watch()
@@ -152,9 +154,11 @@ func (s *sender) tell(ctx context.Context, m page) error {
 		}
 		n.Gone = append(n.Gone, part{Key: key, HTML: html})
 	}
-	var err error
-	if n.Work, err = s.part(m.Work); err != nil {
-		return err
+	if m.Side != nil {
+		var err error
+		if n.Side, err = s.part(m.Side); err != nil {
+			return err
+		}
 	}
 	s.order = order
 	return s.send(n)
@@ -203,6 +207,6 @@ func (n update) bare() update {
 	for i := range n.Items {
 		n.Items[i].HTML = ""
 	}
-	n.Work.HTML = ""
+	n.Side.HTML = ""
 	return n
 }

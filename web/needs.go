@@ -34,7 +34,8 @@ type page struct {
 	Quiet string
 	// Error is what came of a decision that did not succeed.
 	Error string
-	Work  work
+	// Side is what stands beside the items and changes, too; nil for nothing.
+	Side keyed
 	// Agent is the one whose conversation is shown, nil elsewhere.
 	Agent *agentHead
 	// Open is the key of the card that is open, and Live the query of the stream.
@@ -49,6 +50,14 @@ type keyed interface {
 	Hash() string
 	// HTML renders it.
 	HTML(p *Page) (template.HTML, error)
+}
+
+// SideHTML renders what stands beside them.
+func (m page) SideHTML() (template.HTML, error) {
+	if m.Side == nil {
+		return "", nil
+	}
+	return m.Side.HTML(m.by)
 }
 
 // Parts renders the items, for page.html.
@@ -133,8 +142,8 @@ type view struct {
 	steady bool
 	// done is the key of what was decided just now, "" for nothing.
 	done string
-	// ended are turns whose texts do not change any more, as a stream keeps them; nil for a page.
-	ended map[string]api.Turn
+	// ended are turns that do not change any more, as a stream keeps them; nil for a page.
+	ended map[string]turn
 }
 
 // model collects a page.
@@ -145,12 +154,16 @@ func (p *Page) model(ctx context.Context, v view) (page, error) {
 	}
 	m := page{Place: v.place, Word: v.session.word(), Count: len(list.Needs), by: p}
 	switch v.place {
+	case placeNeeds:
+		err = p.needsModel(ctx, &m, v, list)
 	case placeAgents:
-		return m, p.agentsModel(ctx, &m)
+		err = p.agentsModel(ctx, &m)
 	case placeAgent:
-		return m, p.agentModel(ctx, &m, v)
+		err = p.agentModel(ctx, &m, v)
+	default:
+		err = bridge.Errorf(bridge.NotFound, "the page has no such place")
 	}
-	return m, p.needsModel(ctx, &m, v, list)
+	return m, err
 }
 
 // The places.
@@ -163,11 +176,16 @@ const (
 // needsModel collects what waits for the person.
 func (p *Page) needsModel(ctx context.Context, m *page, v view, list api.NeedList) (err error) {
 	m.Title, m.Sub = "Needs you", summary(list.Needs)
-	if m.Work, err = p.working(ctx, list.Working); err != nil {
+	if m.Side, err = p.working(ctx, list.Working); err != nil {
 		return err
 	}
 	m.Quiet = quiet(list.Working)
 	at := slices.IndexFunc(list.Needs, func(n api.Need) bool { return n.Key == v.open })
+	if at < 0 && strings.HasPrefix(v.open, "cmd_") { // one of several identical ones, of which the first is listed
+		if c, err := p.o.API.Command(ctx, v.open); err == nil && c.Held != nil {
+			at = slices.IndexFunc(list.Needs, func(n api.Need) bool { return n.Key == string(c.Held.Same[0]) })
+		}
+	}
 	if at < 0 && !v.steady {
 		if v.done == "" {
 			v.done = v.open // somebody else decided it

@@ -1,13 +1,17 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
 	"time"
 
 	"drawbridge/api"
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
+	"drawbridge/parser"
 )
 
 // turn is one turn of a conversation.
@@ -53,8 +57,8 @@ var causes = map[string]string{
 // turnTones are the colors of a turn's states.
 var turnTones = map[string]string{"running": "ok", "delivering": "ok", "failed": "bad", "uncertain": "bad", "queued": "info"}
 
-// turnOf makes a turn of a conversation, whose texts are bounded.
-func (p *Page) turnOf(t api.Turn) turn {
+// turnOf makes a turn of a conversation. below says that its agent is below another one.
+func turnOf(t api.Turn, below bool) turn {
 	at := t.CreatedAt
 	if !t.SentAt.IsZero() {
 		at = t.SentAt
@@ -66,17 +70,24 @@ func (p *Page) turnOf(t api.Turn) turn {
 	if t.Stopped {
 		out.State, out.Tone = "stopped", "bad"
 	}
-	out.Took = lasted(t)
-	switch {
-	case t.Text != "":
-		out.Heard = []block{{Text: t.Text}}
-		if t.Sent != "" && t.Sent != t.Text {
-			out.Whole = t.Sent
+	out.Took, out.Said = lasted(t), said(t)
+	rest := t.Sent
+	if t.Text != "" {
+		out.Heard = barred(t.Text)
+		if below && t.Cause == string(bridge.CauseLaunch) { // the words are those of the agent above
+			out.Heard = []block{{Text: t.Text, Others: true}}
 		}
-	case t.Sent != "":
-		out.Heard, out.Whole = barred(news(t.Sent)), t.Sent
+		_, rest, _ = strings.Cut(t.Sent, t.Text)
 	}
-	out.Said = said(t)
+	if rest = words.News(rest); rest != "" {
+		out.Heard = append(out.Heard, barred(rest)...)
+	}
+	for i := range out.Heard {
+		out.Heard[i].Text = seen(out.Heard[i].Text, maxSeen)
+	}
+	if t.Sent != t.Text {
+		out.Whole = seen(t.Sent, maxSeen)
+	}
 	return out
 }
 
@@ -100,28 +111,19 @@ func lasted(t api.Turn) string {
 	return strings.Join(parts, ", ")
 }
 
-// seen is the beginning of a text that may be very long.
-func seen(text string) string {
-	if len(text) <= maxSeen {
+// seen is the beginning of a text that may be very long, at most bound bytes of it.
+func seen(text string, bound int) string {
+	if len(text) <= bound {
 		return text
 	}
-	cut := maxSeen
+	cut := bound
 	for cut > 0 && text[cut]&0xc0 == 0x80 { // not within a character
 		cut--
 	}
 	return fmt.Sprintf("%s\n… %d more bytes", text[:cut], len(text)-cut)
 }
 
-// news is what the bridge told an agent, without the sentences that stand in each such text. The whole text is one click away.
-func news(text string) string {
-	text = strings.TrimPrefix(text, "What happened since your last turn:\n")
-	if end := strings.LastIndex(text, "\nLines that begin with a bar (|) were written by others"); end >= 0 {
-		text = text[:end]
-	}
-	return strings.Trim(text, "\n")
-}
-
-// barred splits what the bridge told an agent: the lines of others stand behind a bar.
+// barred splits a text that tells an agent words of others: those lines stand behind a bar.
 func barred(text string) (all []block) {
 	for l := range strings.Lines(text) {
 		rest, others := strings.CutPrefix(l, "|")
@@ -137,70 +139,106 @@ func barred(text string) (all []block) {
 	return all
 }
 
-// said splits a reply into text and the lines of which something came.
-func said(t api.Turn) (all []block) {
+// said splits a reply into text and the lines of which something came. Each of these is there, however long the reply is.
+func said(t api.Turn) []block {
 	marks := map[int]*line{}
 	for _, m := range t.NearMisses {
-		marks[m.Line] = &line{Chip: "not run", Why: m.Reason}
+		if marks[m.Line] = (&line{Chip: "no command", Why: m.Reason}); m.Code == parser.CodeContinued {
+			marks[m.Line].Chip = "not in the prompt"
+		}
 	}
+	var tools []*line // commands by tools stand at the end
 	for _, c := range t.Commands {
-		marks[c.Line] = lineOf(c)
+		l := lineOf(c)
+		if c.Line == 0 {
+			l.Text = c.Summary
+			tools = append(tools, l)
+			continue
+		}
+		marks[c.Line] = l
 	}
+	var s saying
 	n := 0
 	for l := range strings.Lines(t.Reply) {
 		n++
 		if mark := marks[n]; mark != nil {
-			mark.Text = strings.TrimRight(l, "\r\n")
-			all = append(all, block{Line: mark})
+			mark.Text = seen(strings.TrimRight(l, "\r\n"), maxWhy)
+			s.add(block{Line: mark})
 			continue
 		}
-		if last := len(all) - 1; last >= 0 && all[last].Line == nil {
-			all[last].Text += l
-			continue
-		}
-		all = append(all, block{Text: l})
+		s.words(l)
 	}
-	for _, c := range t.Commands {
-		if c.Line == 0 { // by a tool, or beyond what is shown
-			l := lineOf(c)
-			l.Text = c.Summary
-			all = append(all, block{Line: l})
-		}
+	if s.left > 0 {
+		s.add(block{Text: fmt.Sprintf("… %d more bytes", s.left)})
 	}
-	return all
+	for _, l := range tools {
+		s.add(block{Line: l})
+	}
+	return s.all
 }
+
+// saying collects a reply.
+type saying struct {
+	all []block
+	// taken and left count the bytes of words that are shown and that are not.
+	taken, left int
+}
+
+func (s *saying) add(b block) { s.all = append(s.all, b) }
+
+// words adds a line of words, as far as there is room.
+func (s *saying) words(l string) {
+	if s.taken += len(l); s.taken > maxSeen {
+		s.left += len(l)
+		return
+	}
+	if last := len(s.all) - 1; last >= 0 && s.all[last].Line == nil {
+		s.all[last].Text += l
+		return
+	}
+	s.add(block{Text: l})
+}
+
+// maxWhy bounds what stands below a line, in bytes.
+const maxWhy = 4000
 
 // lineOf says what came of a command.
 func lineOf(c api.Command) *line {
 	chip, tone, why := outcome(c)
 	l := &line{Chip: chip, Tone: tone, Why: why}
-	if chip == "allowed" || tone == "info" { // the outcome says more than the yes
-		l.Chip, l.Tone = c.State, "info"
-		if c.Ended != "" {
-			l.Chip = c.Ended
-		}
-	}
-	switch c.State {
-	case string(bridge.CommandHeld):
-		l.Chip, l.Tone, l.Need = "held", "wait", item{Key: c.ID}.Path()
-	case string(bridge.CommandUncertain):
-		l.Chip, l.Tone, l.Need = "uncertain", "bad", item{Key: c.ID}.Path()
-	}
-	if o := c.Outcome; o != nil {
-		l.Chip, l.Tone = strings.ToLower(o.Status), "ok"
-		if c.Verb == "LOCAL_ACTION" {
-			l.Chip = fmt.Sprintf("exit %d", o.ExitCode)
-			if o.Status != string(bridge.ActionExecuted) {
-				l.Chip = o.Status
-			}
-			l.Why = seen(strings.TrimSpace(o.Stdout + "\n" + o.Stderr))
-			if o.ExitCode != 0 || o.Status != string(bridge.ActionExecuted) {
-				l.Tone = "bad"
-			}
-		}
+	switch {
+	case c.State == string(bridge.CommandHeld), c.State == string(bridge.CommandUncertain):
+		l.Need = item{Key: c.ID}.Path()
+	case c.Outcome != nil:
+		l.ended(c, *c.Outcome)
+	case chip == "allowed" && c.Verb != string(bridge.VerbPermission):
+		l.Chip, l.Tone = cmp.Or(c.Ended, c.State), "info" // what it does now says more than the yes
 	}
 	if c.Child != "" {
 		l.Agent = agentRow{ID: c.Child}.Path()
 	}
 	return l
+}
+
+// ended says how a command ended that ran.
+func (l *line) ended(c api.Command, o api.Outcome) {
+	executed := o.Status == string(bridge.ActionExecuted)
+	switch {
+	case l.Tone == "bad": // the outcome does not make a failure good
+	case executed && o.ExitCode == bridge.NoExitCode:
+		l.Chip, l.Tone = "ran", "ok"
+	case executed:
+		if l.Chip, l.Tone = fmt.Sprintf("exit %d", o.ExitCode), "ok"; o.ExitCode != 0 {
+			l.Tone = "bad"
+		}
+	case strings.EqualFold(o.Status, string(bridge.RunFinished)), strings.EqualFold(o.Status, "completed"):
+		l.Chip, l.Tone = "finished", "ok"
+	default:
+		l.Chip, l.Tone = strings.ToLower(o.Status), "bad"
+	}
+	parts := []string{c.Reason, o.Error, strings.TrimSpace(o.Stdout), strings.TrimSpace(o.Stderr)}
+	if o.Omitted > 0 {
+		parts = append(parts, fmt.Sprintf("%d bytes of output were dropped", o.Omitted))
+	}
+	l.Why = seen(strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "\n"), maxWhy)
 }

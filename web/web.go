@@ -161,7 +161,7 @@ func (p *Page) inside(next handler) http.HandlerFunc {
 }
 
 // maxForm bounds a form, in bytes.
-const maxForm = 64 << 10
+const maxForm = 256 << 10
 
 // ours refuses a form that another site sent, or that has not the session's own word.
 func (p *Page) ours(w http.ResponseWriter, r *http.Request, s session) error {

@@ -486,7 +486,7 @@ func TestConversation(t *testing.T) {
 		}
 		one := w.get("/agents/main").Body.String()
 		for _, want := range []string{`<div class="heard">please delegate</div>`, `<div class="words">I delegate.`, `<code>SUBAGENT: repo=github.com/me/careful, prompt=Look at the tests</code><span><a href="/needs/` + m.ID + `"><span class="chip wait">held</span></a>`,
-			`<code>SUBAGENT: repo=github.com/evil/miner, prompt=Mine</code><span><span class="chip bad">refused</span></span><span class="why">repository`, `<span class="chip ">not run</span></span><span class="why">line 4 is a list item`, `<div class="words">That is all.</div>`,
+			`<code>SUBAGENT: repo=github.com/evil/miner, prompt=Mine</code><span><span class="chip bad">refused</span></span><span class="why">repository`, `<span class="chip ">no command</span></span><span class="why">line 4 is a list item`, `<div class="words">That is all.</div>`,
 			"heard from the bridge", `<div class="words">Noted &lt;b&gt;all&lt;/b&gt;.</div>`, "The tree has used 2 of 500 turns"} {
 			if !strings.Contains(one, want) {
 				t.Errorf("%s is missing in\n%s", want, one)
@@ -556,7 +556,7 @@ type news struct {
 	Title       string
 	Sub         string
 	Items, Gone []struct{ Key, Hash, HTML string }
-	Work        struct{ Hash, HTML string }
+	Side        struct{ Hash, HTML string }
 }
 
 // next returns the next news, without signs of life.
@@ -591,7 +591,7 @@ func TestLive(t *testing.T) {
 		}
 		n := r.next(t)
 		for n.Count == 0 { // the agent works
-			if !strings.Contains(n.Work.HTML, "main") {
+			if !strings.Contains(n.Side.HTML, "main") {
 				t.Errorf("the agent is not at work: %+v", n)
 			}
 			n = r.next(t)

@@ -306,10 +306,9 @@ func (c *change) reportMisses(by *asker, f parser.Findings) error {
 	return c.report(by, "near misses", bridge.Notice{Text: words.Misses(f.NearMisses, f.Misses)})
 }
 
-// Misread returns the lines of a turn's reply that only look like commands, as the parser reads them now. It is empty for a turn without a reply
-// that was read.
-func (e *Engine) Misread(t bridge.Turn) []parser.NearMiss {
-	if t.State != bridge.TurnReplied {
+// Misread returns the lines of a reply that only look like commands, as the parser reads them now. It is empty for a reply that was not read.
+func (e *Engine) Misread(a bridge.Agent, t bridge.Turn) []parser.NearMiss {
+	if t.State != bridge.TurnReplied || t.Status != bridge.RunFinished || a.Silent() {
 		return nil
 	}
 	return parser.Read(t.Reply, e.o.Parser).NearMisses

@@ -76,6 +76,12 @@ func ForPerson(text string) string {
 	return strings.TrimSuffix(text, lastItems.FindString(text))
 }
 
+// News is ForPerson without the sentences that stand in each text that tells news.
+func News(text string) string {
+	text = strings.TrimPrefix(strings.TrimLeft(ForPerson(text), "\n"), Happened)
+	return strings.Trim(strings.TrimSuffix(strings.TrimRight(text, " \n"), barred), "\n")
+}
+
 // Unmarked is a run's text without the marker in its first line.
 func Unmarked(text string) string { return strings.TrimPrefix(text, turnLine.FindString(text)) }
 

@@ -12,6 +12,8 @@ let busy = false; // a decision is on its way
 let still = 0; // from when on a click or a key decides: a person must have seen what they decide
 let asked = 0; // counts the pages that were asked for, so that a late one does not replace a newer one
 let led = -1e9; // when g was pressed, which leads to a place with the next key
+let path = location.pathname; // the place that is shown
+let sent = false; // a form is on its way that a whole page answers
 let enough = false; // another window took this one's place
 
 const sight = 1000; // how long a card must stand still before it can be decided, in ms
@@ -69,22 +71,25 @@ function made(html) {
   return t.content.firstElementChild;
 }
 
-// put replaces what a person may be writing into, and keeps what was written.
+// put replaces what a person may be reading or writing into, and keeps what is open and what was written.
 function put(old, fresh) {
-  const field = old.querySelector("details[open] input[name=value]");
-  const writing = old.contains(document.activeElement);
+  const folds = [...old.querySelectorAll("details")];
   const focused = old === document.activeElement;
+  const writing = old.contains(document.activeElement);
   old.replaceWith(fresh);
   if (focused) fresh.focus({ preventScroll: true });
+  [...fresh.querySelectorAll("details")].forEach((fold, i) => {
+    const was = folds[i];
+    if (!was || was.firstElementChild.textContent !== fold.firstElementChild.textContent) return;
+    fold.open = was.open;
+    const input = fold.querySelector("input[name=value]");
+    if (!input) return;
+    input.value = was.querySelector("input[name=value]").value;
+    if (writing && was.open) input.focus();
+  });
   if (!fresh.classList.contains("card")) return;
   moved();
   fresh.classList.add("changed");
-  const same = field && [...fresh.querySelectorAll("details")].find((d) => d.querySelector("button").value === field.closest("details").querySelector("button").value);
-  if (!same) return;
-  same.open = true;
-  const input = same.querySelector("input");
-  input.value = field.value;
-  if (writing) input.focus();
 }
 
 function fade(row) {
@@ -129,13 +134,20 @@ function show(news) {
       el = now;
       there.set(part.key, el);
     }
-    if (el && el.isConnected) before = el;
+    if (!el || !el.isConnected) continue;
+    // What stands in another order elsewhere moves; what waits for a person does not move under their hand.
+    if (byId("main").dataset.place !== "needs" && el.previousElementSibling !== before) {
+      if (before) before.after(el);
+      else byId("items").prepend(el);
+    }
+    before = el;
   }
   // What stands here and does not wait any more was decided while the page was not live.
   const waits = new Set(news.items.map((p) => p.key));
   for (const el of items()) if (!waits.has(el.dataset.key) && !("done" in el.dataset)) el.remove();
   counts(news);
-  if (news.work.html && byId("work")) byId("work").replaceWith(made(news.work.html));
+  const side = byId("side");
+  if (side && news.side.html && side.dataset.hash !== news.side.hash) put(side, made(news.side.html));
   if (!first && byId("main").dataset.place === "needs") arrived(fresh);
   first = false;
 }
@@ -175,10 +187,11 @@ function swap(html, address, remember) {
   byId("main").replaceWith(next.getElementById("main"));
   byId("count").replaceWith(next.getElementById("count"));
   document.title = next.title;
-  const path = new URL(address).pathname;
-  const here = path === "/decide" ? location.pathname : path;
+  const to = new URL(address).pathname;
+  const here = to === "/decide" ? location.pathname : to;
   if (remember && here !== location.pathname) history.pushState(null, "", here);
-  else history.replaceState(null, "", here);
+  else history.replaceState(null, "", here === location.pathname ? here + location.hash : here);
+  path = location.pathname;
   ready(true);
 }
 
@@ -211,7 +224,11 @@ document.addEventListener("click", (e) => {
 
 document.addEventListener("submit", async (e) => {
   const form = e.target;
-  if (!form.action.endsWith("/decide")) return;
+  if (!form.action.endsWith("/decide")) { // a whole page answers: a second click says nothing twice
+    if (sent) e.preventDefault();
+    sent = form.method === "post";
+    return;
+  }
   e.preventDefault();
   if (busy) return;
   if (performance.now() < still) {
@@ -229,8 +246,9 @@ document.addEventListener("submit", async (e) => {
 });
 
 document.addEventListener("keydown", (e) => {
-  if (e.key === "Escape" && e.target.closest("input")) e.target.blur();
-  if (e.target.closest("input, dialog") || e.metaKey || e.ctrlKey || e.altKey || e.repeat) return;
+  if (e.key === "Escape" && e.target.closest("input, textarea")) e.target.blur();
+  if (e.key === "Enter" && (e.ctrlKey || e.metaKey) && e.target.closest("textarea")) e.target.form.requestSubmit();
+  if (e.target.closest("input, textarea, dialog") || e.metaKey || e.ctrlKey || e.altKey || e.repeat) return;
   if (performance.now() < still && e.key.length === 1) moved(); // somebody who types in mid-word did not mean this page
   if (e.key === "g") {
     led = performance.now();
@@ -261,7 +279,10 @@ document.addEventListener("keydown", (e) => {
   }
 });
 
-window.addEventListener("popstate", () => go(location.href, false));
+window.addEventListener("popstate", () => {
+  if (location.pathname !== path) go(location.href, false); // a link to a turn stays on the page
+});
+window.addEventListener("pageshow", () => { sent = false; });
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden && stream.readyState !== EventSource.OPEN) listen();
 });
