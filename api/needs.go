@@ -124,12 +124,12 @@ func (f *finding) about(c bridge.Command, kind string) (Need, error) {
 	return Need{Key: string(c.ID), Kind: kind, Agent: string(c.Agent), AgentName: name, Turn: string(c.Turn), Command: string(c.ID), Relay: c.Relay, Since: c.UpdatedAt, Line: firstLine(commandWords(c))}, err
 }
 
-// commandWords are the words of a command that a yes would let through.
+// commandWords are the words of a command that a yes would let through, "" for an action: its sentence names it.
 func commandWords(c bridge.Command) string {
 	if p, asks := c.Asks(); asks {
 		return cmp.Or(CommandLine(p.Arguments), p.Tool)
 	}
-	return cmp.Or(c.Parsed.Prompt, c.Parsed.Message, c.Canonical, c.Parsed.Action)
+	return cmp.Or(c.Parsed.Prompt, c.Parsed.Message)
 }
 
 // CommandLine returns the command line of arguments that are nothing but one, and other arguments as they are.

@@ -66,6 +66,7 @@ type cli struct {
 	McpConfig mcpConfigCmd `cmd:"" name:"mcp-config" help:"Print the configuration entry that connects an MCP client to the bridge." group:"Set up and run"`
 	Mcp       mcpCmd       `cmd:"" name:"mcp" help:"Connect an MCP client on standard input and output to a running bridge, as one agent." group:"Set up and run"`
 
+	Status     statusCmd     `cmd:"" help:"Show on one screen what waits for you, and how agents, relays and bridge are." group:"Watch"`
 	Open       openCmd       `cmd:"" help:"Open the page in your browser: what waits for you, and what agents do." group:"Watch"`
 	Watch      watchCmd      `cmd:"" help:"Tell in lines what agents do, until Ctrl-C." group:"Watch"`
 	Agents     agentsCmd     `cmd:"" help:"List agents." group:"Watch"`
@@ -254,7 +255,8 @@ Start with:
   drawbridge up FOLDER "TASK"        # give an agent of this machine its first turn in a clone, without an API key
   drawbridge init                    # write a configuration into this folder
   drawbridge serve                   # run the bridge
-  drawbridge commands --state held   # list the commands that wait for your approval
+  drawbridge status                  # show what waits for you
+  drawbridge open                    # open the page, to see and decide in your browser
 `
 
 const description = overview + `
