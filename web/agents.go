@@ -184,6 +184,13 @@ func (p *Page) agentModel(ctx context.Context, m *page, v view) error {
 	for _, t := range slices.Backward(list.Turns) {
 		m.Items = append(m.Items, p.whole(ctx, v.ended, t, a.Parent != ""))
 	}
+	if v.steps == nil {
+		v.steps = &steps{}
+	}
+	if now, does := v.steps.look(ctx, p.o.API, a); does {
+		m.Items = append(m.Items, now)
+	}
+	m.Busy = a.State == string(bridge.AgentBusy) && !bridge.InCloud(a.Runtime)
 	return nil
 }
 

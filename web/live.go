@@ -19,6 +19,8 @@ const (
 	settle = 250 * time.Millisecond
 	// beat is how often a page is looked at without a change: for what begins or ends by the clock alone, such as a session.
 	beat = 15 * time.Second
+	// busyBeat is beat while an agent at a relay works: nobody is woken by what it does.
+	busyBeat = time.Second
 	// patience is how long a browser may take nothing before it is cut off. It comes back by itself.
 	patience = 15 * time.Second
 	// maxStreams bounds the streams of a session. A browser has six connections to a place; the newest window counts.
@@ -76,6 +78,7 @@ func (p *Page) live(w http.ResponseWriter, r *http.Request, s session) error {
 		return err
 	}
 	v.steady, v.done, v.ended = true, "", map[string]turn{}
+	v.steps = &steps{}
 	if _, err := p.model(r.Context(), v); err != nil {
 		return err // such as an agent that nobody knows
 	}
@@ -90,18 +93,21 @@ func (p *Page) live(w http.ResponseWriter, r *http.Request, s session) error {
 	if v.open != "" {
 		out.order = []string{v.open} // if it waits no more, the browser hears what became of it
 	}
-	tick := time.NewTicker(beat)
-	defer tick.Stop()
 	for {
+		wait := beat
 		if good, err := p.stands(r.Context(), s.secret); err != nil || !good {
 			return nil // the browser comes back, and is asked to log in
 		}
 		// A database that is away for a moment is no news; the page says that it is not live when nothing comes.
 		if m, err := p.model(r.Context(), v); err == nil {
+			if m.Busy {
+				wait = busyBeat
+			}
 			if err := out.tell(r.Context(), m); err != nil {
 				return nil // the browser left, or takes nothing
 			}
 		}
+		tick := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 			if r.Context().Err() == nil { // a newer page took its place
@@ -114,6 +120,7 @@ func (p *Page) live(w http.ResponseWriter, r *http.Request, s session) error {
 		case <-changes:
 			_ = pause.For(ctx, settle) // the next look finds the end of ctx
 		}
+		tick.Stop()
 	}
 }
 

@@ -36,6 +36,8 @@ type page struct {
 	Error string
 	// Side is what stands beside the items and changes, too; nil for nothing.
 	Side keyed
+	// Busy says that the page shows what nobody is woken for, so that it is looked at each second.
+	Busy bool
 	// Agent is the one whose conversation is shown, nil elsewhere.
 	Agent *agentHead
 	// Open is the key of the card that is open, and Live the query of the stream.
@@ -142,6 +144,8 @@ type view struct {
 	steady bool
 	// done is the key of what was decided just now, "" for nothing.
 	done string
+	// steps are what the agent of the conversation does now, over the looks of a stream; nil for a page.
+	steps *steps
 	// ended are turns that do not change any more, as a stream keeps them; nil for a page.
 	ended map[string]turn
 }

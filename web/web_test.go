@@ -9,8 +9,10 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,6 +64,9 @@ func (r *passes) TakePass(ctx context.Context, hash string) (web.Pass, bool, err
 	return p, found, err
 }
 
+// stillWorks keeps a run going.
+const stillWorks = "…"
+
 // cloud answers each text with what reply makes of it.
 type cloud struct {
 	bridge.Runtime
@@ -89,7 +94,11 @@ func (c *cloud) Send(_ context.Context, f bridge.FollowUp) (bridge.Started, erro
 func (c *cloud) Observe(_ context.Context, r bridge.RunRef) (bridge.Observation, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return bridge.Observation{State: bridge.RunFinished, Reply: c.reply(c.runs[r.Run])}, nil
+	reply := c.reply(c.runs[r.Run])
+	if reply == stillWorks {
+		return bridge.Observation{State: bridge.RunRunning}, nil
+	}
+	return bridge.Observation{State: bridge.RunFinished, Reply: reply}, nil
 }
 
 // noRelay runs nothing.
@@ -101,8 +110,10 @@ type world struct {
 	engine  *engine.Engine
 	records *passes
 	handler http.Handler
-	client  *api.Client
-	cookie  string
+	// steps are what api.Options.Live tells.
+	steps  func(after int64) api.Live
+	client *api.Client
+	cookie string
 }
 
 // play runs a story in a bubble. The orchestrator's replies come from reply.
@@ -122,7 +133,8 @@ func play(t *testing.T, reply func(text string) string, story func(t *testing.T,
 		var err error
 		allow := func() *policy.Policy { return rules }
 		w.engine, err = engine.New(engine.Options{Store: db, Runtime: &cloud{reply: reply, runs: map[string]string{}}, Actions: noRelay{}, Policy: allow, Log: zerolog.Nop(),
-			Keys: bridge.Keys{Current: bridge.Key{ID: "k1", Secret: []byte(strings.Repeat("k", 32))}}, PollMin: time.Second, PollMax: time.Second})
+			Keys: bridge.Keys{Current: bridge.Key{ID: "k1", Secret: []byte(strings.Repeat("k", 32))}}, PollMin: time.Second, PollMax: time.Second,
+			Hosts: func(runtime string) (string, string, bool) { return "laptop", "one", runtime == "laptop" }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +162,9 @@ func (w *world) open(token, shownAt string) {
 		p, _ := policy.New(policy.Rules{})
 		return p
 	}
-	h, err := api.New(api.Options{Engine: w.engine, Policy: allow, Token: token, PublicURL: shownAt, Log: zerolog.Nop(), Page: func(c *api.Client) (api.Page, error) {
+	h, err := api.New(api.Options{Engine: w.engine, Policy: allow, Token: token, PublicURL: shownAt, Log: zerolog.Nop(), Live: func(_ context.Context, _ bridge.Agent, after int64) (api.Live, error) {
+		return w.steps(after), nil
+	}, Page: func(c *api.Client) (api.Page, error) {
 		w.client = c
 		return web.New(web.Options{API: c, Watch: w.engine.Watch, Records: w.records, Token: token, URL: shownAt})
 	}})
@@ -517,6 +531,50 @@ func TestConversation(t *testing.T) {
 		speak("resume", "", http.StatusSeeOther)
 		if rec := w.get("/agents/nobody"); rec.Code != http.StatusNotFound {
 			t.Errorf("an agent that nobody knows: %d", rec.Code)
+		}
+	})
+}
+
+// TestNow: while an agent on a machine works, its conversation shows each second what it does, and its turn at the end.
+func TestNow(t *testing.T) {
+	t.Parallel()
+	var done atomic.Bool
+	reply := func(string) string {
+		if done.Load() {
+			return "The tests pass."
+		}
+		return stillWorks
+	}
+	play(t, reply, func(t *testing.T, w *world) {
+		w.steps = func(after int64) api.Live {
+			if after > 0 {
+				return api.Live{Run: "run", Steps: []api.Step{{Seq: after + 1, Run: "run", Kind: "says", Text: "step <b>" + strconv.FormatInt(after+1, 10)}}}
+			}
+			return api.Live{Run: "run", Steps: []api.Step{{Seq: 1, Run: "before", Kind: "says", Text: "old"}, {Seq: 2, Run: "run", Kind: "uses", Tool: "execute", Text: "go test ./..."}}}
+		}
+		w.logIn()
+		if _, err := w.client.Launch(t.Context(), api.LaunchRequest{Repo: "github.com/me/agent-env", Prompt: "go", Name: "main", Runtime: "laptop"}); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(3 * time.Second)
+		r := w.listen("&place=agent&agent=main")
+		defer r.end()
+		html := ""
+		for range 3 {
+			n := r.next(t)
+			html = n.Items[len(n.Items)-1].HTML
+		}
+		if !strings.Contains(html, "<code>go test ./...</code>") || !strings.Contains(html, "step &lt;b&gt;4") || strings.Contains(html, "old") {
+			t.Errorf("after three looks: %s", html)
+		}
+		done.Store(true)
+		for n := r.next(t); ; n = r.next(t) {
+			if last := n.Items[len(n.Items)-1]; last.Key != "now" {
+				if !strings.Contains(last.HTML, "The tests pass.") {
+					t.Errorf("at the end: %+v", last)
+				}
+				break
+			}
 		}
 	})
 }

@@ -109,6 +109,7 @@ function say(text) {
 }
 
 function show(news) {
+  const atEnd = byId("main").dataset.place === "agent" && innerHeight + scrollY > document.body.scrollHeight - 60;
   const there = new Map(items().map((el) => [el.dataset.key, el]));
   for (const gone of news.gone || []) {
     const old = there.get(gone.key);
@@ -150,6 +151,7 @@ function show(news) {
   if (side && news.side.html && side.dataset.hash !== news.side.hash) put(side, made(news.side.html));
   if (!first && byId("main").dataset.place === "needs") arrived(fresh);
   first = false;
+  if (atEnd) scrollTo({ top: document.body.scrollHeight }); // who reads the end goes on reading it
 }
 
 function counts(news) {
