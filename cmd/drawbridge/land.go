@@ -143,7 +143,7 @@ func only(ctx context.Context, store *workspace.Store, name string) (string, err
 
 // branchOf is the work of an agent without a workspace: what the clone has of it.
 func (d *desk) branchOf(ctx context.Context, agent api.Agent) (land.Work, error) {
-	nothing := fmt.Errorf("agent %s has no workspace on this machine; drawbridge workspaces lists those of all machines", agent.Name)
+	nothing := fmt.Errorf("agent %s has no workspace on this machine; drawbridge workspaces lists those of all machines. If the agent never began, free its name: %s", agent.Name, d.call("forget", agent.Name))
 	if agent.State == string(bridge.AgentBusy) {
 		nothing = fmt.Errorf("agent %s begins its first turn, and has no workspace yet; try again later", agent.Name)
 	}
