@@ -90,14 +90,14 @@ func (w *parts) addresses(file string) []httpx.ServerOptions {
 
 // ready logs that the addresses are taken.
 func (w *parts) ready(servers httpx.Servers) {
-	line := w.log.Info().Str("addr", servers[0].Addr().String()).Str("page", w.config.OperatorURL())
+	line := w.log.Info().Str("addr", servers[0].Addr().String())
 	if w.config.Split() {
 		line = line.Str("operator", servers[1].Addr().String())
 	}
 	if w.callerDoor != nil {
 		line = line.Str("openai", servers[len(servers)-1].Addr().String())
 	}
-	line.Str("version", version).Str("database", store.Place(w.config.Database)).Bool("webhooks", w.config.PublicURL != "").Msg("ready")
+	line.Str("page", w.config.OperatorURL()).Str("version", version).Str("database", store.Place(w.config.Database)).Bool("webhooks", w.config.PublicURL != "").Msg("ready")
 }
 
 // keyAccepted asks the Cloud Agents API once whether it takes the key. A key that it refuses ends the start: nothing could be
