@@ -22,6 +22,14 @@ var statuses = map[bridge.ErrorKind]int{
 	bridge.TooLarge:        http.StatusRequestEntityTooLarge,
 }
 
+// StatusOf returns the HTTP status of an error: 500 for one without a kind that the table has.
+func StatusOf(err error) int {
+	if status, known := statuses[bridge.KindOf(err)]; known {
+		return status
+	}
+	return http.StatusInternalServerError
+}
+
 // fail answers with the error's kind and safe message; its cause goes to the
 // request's log line.
 func fail(w http.ResponseWriter, r *http.Request, err error) {

@@ -32,8 +32,7 @@ type Need struct {
 	Relay     string `json:"relay,omitempty"`
 	// Since is when it began to wait, absent when nobody knows.
 	Since time.Time `json:"since,omitzero"`
-	// Text says in one sentence who wants what or what happened. Line is the first line of the exact words that it is about, in the
-	// words of agents and relays.
+	// Text says in one sentence who wants what, or what happened. Line is the first line of what an agent or a relay wrote about it.
 	Text string `json:"text"`
 	Line string `json:"line,omitempty"`
 	// Next says what a person does about it.

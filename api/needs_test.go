@@ -147,3 +147,23 @@ func TestNeeds(t *testing.T) {
 		t.Errorf("%d at work, status %d; got\n%s\nwant\n%s", list.Working, rec.Code, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// TestAgentNow: a question of an agent comes first, then what it does while it is busy, then its state.
+func TestAgentNow(t *testing.T) {
+	t.Parallel()
+	at, asked, doing := time.Unix(1, 0), time.Unix(2, 0), time.Unix(3, 0)
+	for _, tt := range []struct {
+		agent api.Agent
+		word  string
+		since time.Time
+	}{
+		{api.Agent{State: "idle", UpdatedAt: at, Doing: "idle", DoingSince: &doing}, "idle", at},
+		{api.Agent{State: "busy", UpdatedAt: at}, "busy", at},
+		{api.Agent{State: "busy", UpdatedAt: at, Doing: "silent", DoingSince: &doing}, "silent", doing},
+		{api.Agent{State: "busy", UpdatedAt: at, Doing: "working", DoingSince: &doing, Asked: []api.Asked{{Since: asked}}}, "asking", asked},
+	} {
+		if word, since := tt.agent.Now(); word != tt.word || !since.Equal(tt.since) {
+			t.Errorf("%+v: %s since %v", tt.agent, word, since)
+		}
+	}
+}

@@ -105,33 +105,10 @@ type Status struct {
 	DoorURL string `json:"door_url,omitempty"`
 	// PublicURL is where the world reaches agents' door, relays and webhooks; "" when it does not.
 	PublicURL string `json:"public_url,omitempty"`
-	// RelaysStopped are the relays whose kill switch is on, and RelaysCopied those of which a copy was refused within the last
-	// five minutes; both among the first thousand.
-	RelaysStopped []string `json:"relays_stopped,omitempty"`
-	RelaysCopied  []string `json:"relays_copied,omitempty"`
 }
 
 // copyShown is how long a copy that was refused counts as there; one that runs tries about every ten seconds.
 const copyShown = 5 * time.Minute
-
-// relaysOf adds what is wrong with relays.
-func (h *Handler) relaysOf(ctx context.Context, s *Status) error {
-	ctx, cancel := context.WithTimeout(ctx, countTimeout)
-	defer cancel()
-	return h.o.Engine.View(ctx, func(tx *bridge.Scene) error {
-		relays, err := tx.Relays(bridge.RelayFilter{State: bridge.RelayEnrolled, Limit: maxCountedAgents})
-		s.RelaysStopped, s.RelaysCopied = nil, nil
-		for _, r := range relays {
-			if !r.StoppedAt.IsZero() {
-				s.RelaysStopped = append(s.RelaysStopped, r.Name)
-			}
-			if !r.CopyAt.IsZero() && h.o.Now().Sub(r.CopyAt) < copyShown {
-				s.RelaysCopied = append(s.RelaysCopied, r.Name)
-			}
-		}
-		return err
-	})
-}
 
 // Counts are what is open now. Each stops at 1,000, commands at 100, so that
 // asking stays cheap; a number at its stop means "at least".
@@ -201,10 +178,7 @@ func count(ctx context.Context, e *engine.Engine, now time.Time) (c Counts, err 
 func (h *Handler) status(w http.ResponseWriter, r *http.Request) error {
 	s := Status{Version: h.o.Version, Config: h.o.ConfigDigest, DoorURL: h.o.DoorURL, PublicURL: h.o.PublicURL, Database: "ok"}
 	var err error
-	if s.Counts, err = count(r.Context(), h.o.Engine, h.o.Now()); err == nil {
-		err = h.relaysOf(r.Context(), &s)
-	}
-	if err != nil {
+	if s.Counts, err = count(r.Context(), h.o.Engine, h.o.Now()); err != nil {
 		httpx.RecordOf(r.Context()).Failed(err)
 		s.Database, s.Counts = "unavailable", Counts{}
 	}

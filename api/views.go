@@ -50,6 +50,17 @@ type Agent struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
+// Now is what the agent does in one word, and since when: what people are asked for it first, then Doing of an agent that is busy, then State.
+func (a Agent) Now() (word string, since time.Time) {
+	switch {
+	case len(a.Asked) > 0:
+		return string(bridge.DoingAsking), a.Asked[0].Since
+	case a.State == string(bridge.AgentBusy) && a.Doing != "" && a.DoingSince != nil:
+		return a.Doing, *a.DoingSince
+	}
+	return a.State, a.UpdatedAt
+}
+
 func viewAgent(a bridge.Agent) Agent {
 	user, _, _ := strings.Cut(a.ChatUser, chatGeneration)
 	deadline := ""

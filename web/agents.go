@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"html/template"
@@ -47,7 +46,7 @@ func (a agentRow) Hash() string {
 // Path is the agent's conversation.
 func (a agentRow) Path() string { return "/agents/" + url.PathEscape(a.ID) }
 
-// Indent is how far the row stands to the right: three steps at most.
+// Indent is how many steps the row stands to the right, three at most.
 func (a agentRow) Indent() int { return min(a.Depth, 3) }
 
 // stateTones are the colors of an agent's states, and of what it does.
@@ -55,26 +54,12 @@ var stateTones = map[string]string{
 	"working": "ok", "starting": "ok", "busy": "ok", "asking": "wait", "limited": "wait", "silent": "wait", "gated": "wait", "waiting": "info", "failed": "bad", "stopped": "bad",
 }
 
-// stateOf says what an agent does, and since when.
-func stateOf(a api.Agent) (state string, since time.Time) {
-	state, since = cmp.Or(a.Doing, a.State), a.UpdatedAt
-	if a.State != string(bridge.AgentBusy) {
-		state = a.State
-	} else if a.DoingSince != nil {
-		since = *a.DoingSince
-	}
-	if len(a.Asked) > 0 {
-		state, since = "asking", a.Asked[0].Since
-	}
-	return state, since
-}
-
 func (p *Page) agentRowOf(a api.Agent) agentRow {
 	r := agentRow{ID: a.ID, Name: a.Name, Task: a.Task, Where: a.Repo, Depth: a.Depth, Took: took(a.Tokens, a.CostUSD)}
 	if !bridge.InCloud(a.Runtime) {
 		r.Where += " in " + a.Runtime
 	}
-	r.State, r.Since = stateOf(a)
+	r.State, r.Since = a.Now()
 	r.Tone, r.Ago, r.Full = stateTones[r.State], span(p.o.Now().Sub(r.Since)), r.Since.UTC().Format(time.RFC3339)
 	return r
 }

@@ -14,8 +14,8 @@ import (
 
 // card is what a person decides on.
 type card struct {
-	// Bytes are the exact words that a yes lets through; where nothing is approved, the first line of what the matter is about. Size says how
-	// long they are, where not all of them may be in sight.
+	// Bytes are the exact words that a yes lets through. Where nothing is approved, they are Need.Line. Size says how long they are, "" for a
+	// text that fits.
 	Bytes, Size string
 	Rows        []row
 	// Hash names what a yes would do, "" where nothing is approved. Shown is all of it in printable ASCII.
@@ -23,7 +23,7 @@ type card struct {
 	Actions     []action
 }
 
-// row is one line of a card. Others marks words of others, and More what a small screen folds.
+// row is one line of a card. Others marks words of others, and More what a small screen leaves out.
 type row struct {
 	Name, Chip, Tone, Text, Link string
 	Others, More                 bool
@@ -146,13 +146,13 @@ func lasts(f bridge.Fact) string {
 	return strings.TrimSuffix(strings.TrimSuffix(long.String(), "0s"), "0m")
 }
 
-// manyLines is from how many lines or bytes on a card says how long a text is.
+// A text of so many lines or bytes does not fit on a card.
 const (
 	manyLines = 12
 	manyBytes = 2000
 )
 
-// size says how long a text is of which not all may be in sight, "" for a short one.
+// size says how long a text is, "" for one that fits on the card.
 func size(text string) string {
 	lines := strings.Count(text, "\n") + 1
 	if lines < manyLines && len(text) < manyBytes {

@@ -14,7 +14,7 @@ import (
 // decision is what a person said about one thing.
 type decision struct {
 	need api.Need
-	// key, kind and turn are those of the need that the person was shown, hash that of what the person was shown, and value the line that the person wrote.
+	// key, kind and turn name the need that the person was shown. hash is that of what was shown, and value the line that the person wrote.
 	key, kind, turn, hash, value string
 }
 
@@ -98,7 +98,7 @@ func (p *Page) decide(w http.ResponseWriter, r *http.Request, s session) error {
 	if f.Get("word") == "approve" && bridge.KindOf(err) == bridge.Conflict && m.Open == d.key {
 		m.Error = "This changed after it was shown. Read it again."
 	}
-	p.show(w, statusOf(err), "page.html", m)
+	p.show(w, api.StatusOf(err), "page.html", m)
 	return nil
 }
 

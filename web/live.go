@@ -60,7 +60,7 @@ type part struct {
 	HTML template.HTML `json:"html,omitempty"`
 }
 
-// update is what changed on a page. Items are all that wait, in their order; Gone are those that do not wait any more, with what became of them.
+// update is what changed on a page. Items are all parts in their order; Gone are those that do not wait any more, with what became of them.
 type update struct {
 	Count int    `json:"count"`
 	Title string `json:"title"`
@@ -79,7 +79,8 @@ func (p *Page) live(w http.ResponseWriter, r *http.Request, s session) error {
 	}
 	v.steady, v.done, v.ended = true, "", map[string]turn{}
 	v.steps = &steps{}
-	if _, err := p.model(r.Context(), v); err != nil {
+	m, err := p.model(r.Context(), v)
+	if err != nil {
 		return err // such as an agent that nobody knows
 	}
 	ctx, leave := p.enter(r.Context(), s)
@@ -95,15 +96,11 @@ func (p *Page) live(w http.ResponseWriter, r *http.Request, s session) error {
 	}
 	for {
 		wait := beat
-		if good, err := p.stands(r.Context(), s.secret); err != nil || !good {
-			return nil // the browser comes back, and is asked to log in
-		}
-		// A database that is away for a moment is no news; the page says that it is not live when nothing comes.
-		if m, err := p.model(r.Context(), v); err == nil {
+		if err == nil { // a database that is away for a moment is no news: the page says that it is not live
 			if m.Busy {
 				wait = busyBeat
 			}
-			if err := out.tell(r.Context(), m); err != nil {
+			if out.tell(r.Context(), m) != nil {
 				return nil // the browser left, or takes nothing
 			}
 		}
@@ -121,6 +118,10 @@ func (p *Page) live(w http.ResponseWriter, r *http.Request, s session) error {
 			_ = pause.For(ctx, settle) // the next look finds the end of ctx
 		}
 		tick.Stop()
+		if good, err := p.stands(r.Context(), s.secret); err != nil || !good {
+			return nil // the browser comes back, and is asked to log in
+		}
+		m, err = p.model(r.Context(), v)
 	}
 }
 
@@ -129,7 +130,7 @@ type sender struct {
 	page *Page
 	w    http.ResponseWriter
 	c    *http.ResponseController
-	// has are the hashes of what was sent, by key, and order the keys of what waits.
+	// has are the hashes of what was sent, by key, order the keys of the items, and last what was sent last.
 	has   map[string]string
 	order []string
 	last  string
@@ -183,7 +184,7 @@ func (s *sender) part(k keyed) (part, error) {
 	return one, err
 }
 
-// send writes an update that is one, or a sign of life.
+// send writes an update, or a sign of life where nothing has changed.
 func (s *sender) send(n update) error {
 	bare, err := json.Marshal(n.bare())
 	if err != nil {

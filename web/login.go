@@ -27,10 +27,8 @@ const (
 
 // Pass is a one-time link or a session. Its secret is kept nowhere.
 type Pass struct {
-	// Hash is an HMAC of the secret under the operator's token.
-	Hash string
-	// Link tells a one-time link from a session.
-	Link           bool
+	// Hash is an HMAC of the secret, and of whether it is a link or a session, with the operator's token as its key.
+	Hash           string
 	MadeAt, EndsAt time.Time
 }
 
@@ -57,7 +55,7 @@ func (s session) owns(word string) bool {
 	return subtle.ConstantTimeCompare([]byte(word), []byte(s.word())) == 1
 }
 
-// hash is under what a secret is kept. A secret has 260 random bits, so that it needs no slow hash.
+// hash is the name under which a secret of a kind is recorded. A secret has 260 random bits, so that it needs no slow hash.
 func (p *Page) hash(kind, secret string) string {
 	h := hmac.New(sha256.New, []byte(p.o.Token))
 	h.Write([]byte("page|" + kind + "|" + secret))
@@ -78,7 +76,7 @@ const (
 func (p *Page) add(ctx context.Context, kind string, life time.Duration) (secret string, ends time.Time, err error) {
 	now := p.o.Now()
 	secret, ends = newSecret(), now.Add(life)
-	return secret, ends, p.o.Records.AddPass(ctx, Pass{Hash: p.hash(kind, secret), Link: kind == kindLink, MadeAt: now, EndsAt: ends})
+	return secret, ends, p.o.Records.AddPass(ctx, Pass{Hash: p.hash(kind, secret), MadeAt: now, EndsAt: ends})
 }
 
 // NewLink makes a one-time link and returns its path and its end. Whoever opens it first is the operator.
@@ -118,7 +116,7 @@ func (p *Page) session(r *http.Request) (session, error) {
 // stands reports whether a session has not ended.
 func (p *Page) stands(ctx context.Context, secret string) (bool, error) {
 	pass, found, err := p.o.Records.FindPass(ctx, p.hash(kindSession, secret))
-	return found && !pass.Link && p.o.Now().Before(pass.EndsAt), err
+	return found && p.o.Now().Before(pass.EndsAt), err
 }
 
 // loginForm shows a button that spends the link. Opening a link spends nothing, so that a preview of it does no harm.
@@ -152,7 +150,7 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, err)
 		return
 	}
-	if !found || !pass.Link || !p.o.Now().Before(pass.EndsAt) {
+	if !found || !p.o.Now().Before(pass.EndsAt) {
 		host, _, _ := net.SplitHostPort(r.RemoteAddr)
 		if wait := p.attempts.Take(host); wait > 0 {
 			httpx.SetRetryAfter(w.Header(), wait)

@@ -30,13 +30,13 @@ type page struct {
 	Count int
 	Sub   string
 	Items []keyed
-	// Quiet is what a place without items says.
+	// Quiet is the sentence that stands in the place of Items when there are none.
 	Quiet string
 	// Error is what came of a decision that did not succeed.
 	Error string
-	// Side is what stands beside the items and changes, too; nil for nothing.
+	// Side is the part of the page besides Items that changes: the agents at work, or the head of a conversation. Nil for none.
 	Side keyed
-	// Busy says that the page shows what nobody is woken for, so that it is looked at each second.
+	// Busy is true while an agent at a relay works. No event tells what it does, so the stream looks each second.
 	Busy bool
 	// Agent is the one whose conversation is shown, nil elsewhere.
 	Agent *agentHead
@@ -54,7 +54,7 @@ type keyed interface {
 	HTML(p *Page) (template.HTML, error)
 }
 
-// SideHTML renders what stands beside them.
+// SideHTML renders Side, for page.html.
 func (m page) SideHTML() (template.HTML, error) {
 	if m.Side == nil {
 		return "", nil
@@ -62,7 +62,7 @@ func (m page) SideHTML() (template.HTML, error) {
 	return m.Side.HTML(m.by)
 }
 
-// Parts renders the items, for page.html.
+// Parts renders Items, for page.html.
 func (m page) Parts() ([]template.HTML, error) {
 	var all []template.HTML
 	for _, i := range m.Items {
@@ -112,7 +112,7 @@ func hashOf(model any) string {
 // Path is where the item is open.
 func (i item) Path() string { return "/needs/" + url.PathEscape(i.Key) }
 
-// tones are the colors of chips that are not of the usual color.
+// tones are the kinds with a red chip; the others have a yellow one.
 var tones = map[string]string{
 	api.NeedAllowlist: "bad", api.NeedUncertain: "bad", api.NeedCopy: "bad", api.NeedStopped: "bad", api.NeedFailed: "bad",
 }
@@ -218,7 +218,7 @@ func (p *Page) needsModel(ctx context.Context, m *page, v view, list api.NeedLis
 	return nil
 }
 
-// quiet is what a page says on which nothing waits.
+// quiet is the sentence of a page on which nothing waits.
 func quiet(working int) string {
 	switch working {
 	case 0:
@@ -252,18 +252,10 @@ func summary(needs []api.Need) string {
 	return strings.Join(parts, ", ")
 }
 
-// work is what agents do now.
+// work is which agents have a turn: the newest ones, and how many in all.
 type work struct {
 	Count int
-	Rows  []workRow
-}
-
-// workRow is one agent at work.
-type workRow struct {
-	Path, Name, Task, State, Tone string
-	Since                         time.Time
-	Ago, Full                     string
-	Below                         bool
+	Rows  []agentRow
 }
 
 func (w work) key() string { return "" }
@@ -291,10 +283,7 @@ func (p *Page) working(ctx context.Context, count int) (w work, err error) {
 	}
 	list, err := p.o.API.Agents(ctx, api.ListOptions{State: string(bridge.AgentBusy), Limit: maxWork})
 	for _, a := range list.Agents {
-		row := workRow{Path: agentRow{ID: a.ID}.Path(), Name: a.Name, Task: a.Task, Below: a.Parent != ""}
-		row.State, row.Since = stateOf(a)
-		row.Tone, row.Ago, row.Full = stateTones[row.State], span(p.o.Now().Sub(row.Since)), row.Since.UTC().Format(time.RFC3339)
-		w.Rows = append(w.Rows, row)
+		w.Rows = append(w.Rows, p.agentRowOf(a))
 	}
 	return w, err
 }

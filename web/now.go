@@ -33,7 +33,7 @@ type steps struct {
 	now   now
 }
 
-// look asks what the agent did since the last look. It reports false for an agent that does nothing now, or that lives where nobody can look.
+// look asks what the agent did since the last look. It reports false where there is nothing to show.
 func (s *steps) look(ctx context.Context, c *api.Client, a api.Agent) (now, bool) {
 	if a.State != string(bridge.AgentBusy) || bridge.InCloud(a.Runtime) {
 		return now{}, false

@@ -11,6 +11,7 @@ import (
 	"drawbridge/api"
 	"drawbridge/bridge"
 	"drawbridge/bridge/words"
+	"drawbridge/internal/clip"
 	"drawbridge/parser"
 )
 
@@ -20,7 +21,7 @@ type turn struct {
 	Seq                                   int64
 	At                                    time.Time
 	Clock, Full                           string
-	// Heard is what the agent read, and Said what it answered. Whole is all that it read where Heard is a part of it.
+	// Heard is what the agent read, and Said what it answered. Whole is all that it read, "" where Heard is all of it.
 	Heard []block
 	Whole string
 	Said  []block
@@ -97,16 +98,8 @@ func lasted(t api.Turn) string {
 	if !t.EndedAt.IsZero() && !t.SentAt.IsZero() {
 		parts = append(parts, span(t.EndedAt.Sub(t.SentAt)))
 	}
-	if s := t.Spent; s != nil {
-		if s.Tokens != nil {
-			parts = append(parts, fmt.Sprintf("%d tokens in, %d out", s.Tokens.Input+s.Tokens.CacheRead+s.Tokens.CacheWrite, s.Tokens.Output))
-		}
-		if s.CostUSD != nil {
-			parts = append(parts, fmt.Sprintf("$%.2f", *s.CostUSD))
-		}
-		if s.Model != "" {
-			parts = append(parts, s.Model)
-		}
+	if spent := t.Spent.String(); spent != "" {
+		parts = append(parts, spent)
 	}
 	return strings.Join(parts, ", ")
 }
@@ -116,20 +109,13 @@ func seen(text string, bound int) string {
 	if len(text) <= bound {
 		return text
 	}
-	cut := bound
-	for cut > 0 && text[cut]&0xc0 == 0x80 { // not within a character
-		cut--
-	}
-	return fmt.Sprintf("%s\n… %d more bytes", text[:cut], len(text)-cut)
+	return fmt.Sprintf("%s\n(%d bytes in all)", clip.Text(text, bound), len(text))
 }
 
-// barred splits a text that tells an agent words of others: those lines stand behind a bar.
+// barred splits a text that tells an agent words of others: words.Prefix has put those lines behind a bar.
 func barred(text string) (all []block) {
 	for l := range strings.Lines(text) {
-		rest, others := strings.CutPrefix(l, "|")
-		if others {
-			l = strings.TrimPrefix(rest, " ")
-		}
+		l, others := strings.CutPrefix(l, "| ")
 		if n := len(all); n > 0 && all[n-1].Others == others {
 			all[n-1].Text += l
 			continue

@@ -187,35 +187,20 @@ func readForm(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// statuses are those of errors that people meet on the page; any other is 500.
-var statuses = map[bridge.ErrorKind]int{
-	bridge.Invalid: http.StatusBadRequest, bridge.Denied: http.StatusForbidden, bridge.NotFound: http.StatusNotFound, bridge.Conflict: http.StatusConflict,
-	bridge.RateLimited: http.StatusTooManyRequests, bridge.Unavailable: http.StatusServiceUnavailable,
-}
-
-// statusOf is the HTTP status of an error.
-func statusOf(err error) int {
-	if status, known := statuses[bridge.KindOf(err)]; known {
-		return status
-	}
-	return http.StatusInternalServerError
-}
-
 // fail answers with a page that says what went wrong.
 func (p *Page) fail(w http.ResponseWriter, r *http.Request, err error) {
 	httpx.RecordOf(r.Context()).Err = err
-	p.show(w, statusOf(err), "error.html", errorPage{bridge.SafeMessage(err)})
+	p.show(w, api.StatusOf(err), "error.html", errorPage{bridge.SafeMessage(err)})
 }
 
 // errorPage is the model of error.html.
 type errorPage struct{ Message string }
 
-// show renders a template whole before the first byte leaves.
+// show renders a template whole before the first byte leaves. A template that fails is a bug: httpx.Recover answers and logs it.
 func (p *Page) show(w http.ResponseWriter, status int, name string, model any) {
 	text, err := p.render(name, model)
 	if err != nil {
-		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
-		return
+		panic(err)
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)

@@ -91,11 +91,8 @@ func (s statusAnswer) print(w io.Writer) error {
 	fmt.Fprintln(w)
 	work := rows{head: []string{"AT WORK", "STATE", "AGE", "TASK"}, none: "No agent is at work."}
 	for _, g := range s.Agents {
-		since := g.UpdatedAt
-		if g.DoingSince != nil {
-			since = *g.DoingSince
-		}
-		work.rows = append(work.rows, row{cells: []string{g.Name, cmp.Or(g.Doing, g.State), age(since, time.Now()), short(g.Task, maxNote)}})
+		word, since := g.Now()
+		work.rows = append(work.rows, row{cells: []string{g.Name, word, age(since, time.Now()), short(g.Task, maxNote)}})
 	}
 	if err := work.print(w); err != nil {
 		return err

@@ -23,11 +23,7 @@ func (r *Records) AddPass(ctx context.Context, p web.Pass) error {
 		if _, err := rows.Exec("DELETE FROM page_passes WHERE ends_at <= $1", p.MadeAt.UnixMicro()); err != nil {
 			return err
 		}
-		link := 0
-		if p.Link {
-			link = 1
-		}
-		_, err := rows.Exec("INSERT INTO page_passes (hash, link, made_at, ends_at) VALUES ($1, $2, $3, $4)", p.Hash, link, p.MadeAt.UnixMicro(), p.EndsAt.UnixMicro())
+		_, err := rows.Exec("INSERT INTO page_passes (hash, made_at, ends_at) VALUES ($1, $2, $3)", p.Hash, p.MadeAt.UnixMicro(), p.EndsAt.UnixMicro())
 		return err
 	})
 }
@@ -55,12 +51,12 @@ func (r *Records) TakePass(ctx context.Context, hash string) (p web.Pass, taken 
 }
 
 func find(rows store.Rows, hash string) (p web.Pass, found bool, err error) {
-	err = rows.Query("SELECT hash, link, made_at, ends_at FROM page_passes WHERE hash = $1", func(scan func(...any) error) error {
-		var link, made, ends int64
-		if err := scan(&p.Hash, &link, &made, &ends); err != nil {
+	err = rows.Query("SELECT hash, made_at, ends_at FROM page_passes WHERE hash = $1", func(scan func(...any) error) error {
+		var made, ends int64
+		if err := scan(&p.Hash, &made, &ends); err != nil {
 			return err
 		}
-		p.Link, p.MadeAt, p.EndsAt, found = link == 1, time.UnixMicro(made).UTC(), time.UnixMicro(ends).UTC(), true
+		p.MadeAt, p.EndsAt, found = time.UnixMicro(made).UTC(), time.UnixMicro(ends).UTC(), true
 		return nil
 	}, hash)
 	return p, found, err

@@ -38,7 +38,7 @@ func TestPasses(t *testing.T) {
 func check(t *testing.T, r *passes.Records) {
 	t.Helper()
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	link := web.Pass{Hash: "a", Link: true, MadeAt: noon, EndsAt: noon.Add(time.Minute)}
+	link := web.Pass{Hash: "a", MadeAt: noon, EndsAt: noon.Add(time.Minute)}
 	session := web.Pass{Hash: "b", MadeAt: noon, EndsAt: noon.Add(time.Hour)}
 	for _, p := range []web.Pass{link, session} {
 		if err := r.AddPass(t.Context(), p); err != nil {

@@ -545,7 +545,6 @@ CREATE INDEX machine_questions_until ON machine_questions (until_at);
 -- The operator's page: one-time links and sessions. hash is made from the secret, which is kept nowhere.
 CREATE TABLE page_passes (
     hash    TEXT COLLATE "C" PRIMARY KEY,
-    link    BIGINT NOT NULL,
     made_at BIGINT NOT NULL,
     ends_at BIGINT NOT NULL
 );

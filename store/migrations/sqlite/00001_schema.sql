@@ -542,7 +542,6 @@ CREATE INDEX machine_questions_until ON machine_questions (until_at);
 -- The operator's page: one-time links and sessions. hash is made from the secret, which is kept nowhere.
 CREATE TABLE page_passes (
     hash    TEXT PRIMARY KEY,
-    link    INTEGER NOT NULL,
     made_at INTEGER NOT NULL,
     ends_at INTEGER NOT NULL
 );
