@@ -63,8 +63,11 @@ func (c *change) heardOthers(a bridge.Agent, seq int64) (bool, error) {
 			return true, err
 		}
 	}
-	echoes, err := c.Echoes(a.ID, bridge.EchoAge{}, maxEchoes) // what it read by tools
-	return len(echoes) == maxEchoes || slices.ContainsFunc(echoes, func(e bridge.Echo) bool { return e.Source != bridge.EchoOperator }), err
+	echoes, err := c.Echoes(a.ID, bridge.EchoAge{}, maxEchoes)
+	return len(echoes) == maxEchoes || slices.ContainsFunc(echoes, func(e bridge.Echo) bool {
+		byTool := e.Turn == "" // nobody knows in which turn it read that first
+		return e.Source != bridge.EchoOperator && (byTool || e.Seq <= seq)
+	}), err
 }
 
 // questions returns the questions that wait for a person, the newest first;

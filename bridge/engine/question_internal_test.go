@@ -210,6 +210,14 @@ func TestWhoseWords(t *testing.T) {
 		"a tool's answer": {func(w *court, a *bridge.Agent) {
 			w.must(w.c.PutEcho(bridge.Echo{Agent: a.ID, Key: "k", Source: bridge.EchoTree, At: w.c.now}))
 		}, true},
+		"a result that came later": {func(w *court, a *bridge.Agent) {
+			w.must(w.c.addTurn(a, bridge.Turn{ID: "trn_2", Cause: bridge.CauseCompletion}))
+			w.must(w.c.InsertNotice(bridge.Notice{ID: "ntc_1", Agent: a.ID, Cause: bridge.CauseCompletion, Text: "done", Turn: "trn_2"}))
+			w.must(w.c.PutEcho(bridge.Echo{Agent: a.ID, Key: "k", Source: bridge.EchoOutside, Turn: "trn_2", Seq: 2, At: w.c.now}))
+		}, false},
+		"words that its turn told": {func(w *court, a *bridge.Agent) {
+			w.must(w.c.PutEcho(bridge.Echo{Agent: a.ID, Key: "k", Source: bridge.EchoOutside, Turn: "trn_1", Seq: 1, At: w.c.now}))
+		}, true},
 		"its own words": {func(w *court, a *bridge.Agent) {
 			w.must(w.c.PutEcho(bridge.Echo{Agent: a.ID, Key: "k", Source: bridge.EchoOperator, At: w.c.now}))
 		}, false},

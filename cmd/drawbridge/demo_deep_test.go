@@ -103,7 +103,7 @@ func TestDemoKeep(t *testing.T) {
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("the kept bridge answers %s", resp.Status)
 	}
-	if page := logIn(t, kept.Bridge, kept.Page); !strings.Contains(page, "<b>main</b> wants to run lock_screen on laptop") || !strings.Contains(page, "the screen would be locked here") {
+	if page := logIn(t, kept.Bridge, kept.Page); !strings.Contains(page, "<b>main</b> wants to run lock_screen on laptop") || !strings.Contains(page, "the screen would be locked here") || !strings.Contains(page, `>yours<`) {
 		t.Errorf("lock_screen does not wait on the page:\n%s", page)
 	}
 	if err := d.interrupt(t); err != nil {
