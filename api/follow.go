@@ -33,6 +33,29 @@ func (c *Client) Events(ctx context.Context, after int64, limit int) (EventList,
 	return get[EventList](ctx, c, "/v1/events", q)
 }
 
+// EventOptions select events. The zero value selects all.
+type EventOptions struct {
+	// Agent and Tree are an agent's name or id. Tree selects all agents of its tree.
+	Agent, Tree string
+	Kinds       []string
+	// Before is the Next of an earlier list.
+	Before string
+	// Limit is at most 1,000; 0 means 100.
+	Limit int
+}
+
+// History lists events, newest first. The list goes on while it has a Next, even where it is shorter than the limit.
+func (c *Client) History(ctx context.Context, o EventOptions) (EventList, error) {
+	q := ListOptions{Agent: o.Agent, Before: o.Before, Limit: o.Limit}.query()
+	q.Set("order", newest)
+	for key, value := range map[string]string{"tree": o.Tree, "kind": strings.Join(o.Kinds, ",")} {
+		if value != "" {
+			q.Set(key, value)
+		}
+	}
+	return get[EventList](ctx, c, "/v1/events", q)
+}
+
 // errStop wraps what ends the following: the caller's own error, or a stream
 // that would be just as wrong when read again.
 type errStop struct{ error }

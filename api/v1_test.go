@@ -265,6 +265,57 @@ func TestStreamResumes(t *testing.T) {
 	}
 }
 
+// A history goes back from the end, of an agent, a tree and kinds. What does not go together is refused in words.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.over(t, w.launch(t, "one").Turn.ID)
+	w.over(t, w.launch(t, "two").Turn.ID)
+	kinds := func(o api.EventOptions) (all []string) {
+		list, err := w.client.History(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range list.Events {
+			all = append(all, e.Name+" "+e.Kind)
+		}
+		if list.Next != "" {
+			all = append(all, "next")
+		}
+		return all
+	}
+	for name, tt := range map[string]struct {
+		o    api.EventOptions
+		want []string
+	}{
+		"the end":  {api.EventOptions{Limit: 1, Kinds: []string{bridge.EventReply}}, []string{"two reply", "next"}},
+		"an agent": {api.EventOptions{Agent: "one", Kinds: []string{bridge.EventReply, bridge.EventAgent}}, []string{"one reply", "one agent"}},
+		"a tree":   {api.EventOptions{Tree: "two", Kinds: []string{bridge.EventAgent}}, []string{"two agent"}},
+		"earlier":  {api.EventOptions{Before: "2"}, []string{"one agent"}},
+	} {
+		if diff := cmp.Diff(tt.want, kinds(tt.o)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if got := readSSE(t, w, "/v1/events?agent=two&kind=reply", "", 1); !strings.Contains(got, `"agent_name":"two"`) || !strings.Contains(got, "event: reply") {
+		t.Errorf("a stream of one agent tells %s", got)
+	}
+	for path, want := range map[string]string{
+		"/v1/events?order=oldest":                    "is not newest",
+		"/v1/events?before=7":                        "order=newest",
+		"/v1/events?order=newest&after=1":            "leave out after",
+		"/v1/events?agent=one":                       "order=newest",
+		"/v1/events?order=newest&kind=walks":         "is none of agent, launched",
+		"/v1/events?order=newest&agent=three":        "three",
+		"/v1/events?order=newest&agent=one&tree=two": "not in this tree",
+		"/v1/events?order=newest&before=0":           "at least 1",
+	} {
+		if code, body, _ := w.call(t, "GET", path, ""); code < 400 || code >= 500 || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+}
+
 // readSSE reads n events of a stream and goes away.
 func readSSE(t *testing.T, w *world, path, lastID string, n int) string {
 	t.Helper()

@@ -275,7 +275,7 @@ type (
 		Commands []Command `json:"commands"`
 		Next     string    `json:"next,omitempty"`
 	}
-	// EventList is oldest first.
+	// EventList is oldest first, or newest first with order=newest.
 	EventList struct {
 		Events []Event `json:"events"`
 		Next   string  `json:"next,omitempty"`

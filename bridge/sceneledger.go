@@ -130,6 +130,13 @@ type (
 		After int64
 		Limit int
 	}
+	// NeedHistory is the newest events that a filter selects, of those above a number.
+	NeedHistory struct {
+		needs
+		EventFilter
+		After int64
+		Limit int
+	}
 	// NeedWork is the work of an id. In a step the store keeps others from it.
 	NeedWork struct {
 		needs
@@ -142,6 +149,7 @@ func (n NeedDeliveries) limit() int { return n.Limit }
 func (n NeedEchoes) limit() int     { return n.Limit }
 func (n NeedWatches) limit() int    { return n.Limit }
 func (n NeedEvents) limit() int     { return n.Limit }
+func (n NeedHistory) limit() int    { return n.Limit }
 
 // InsertNotice records a new notice.
 func (s *Scene) InsertNotice(n Notice) error {
@@ -514,12 +522,63 @@ func (s *Scene) AppendEvent(e Event) error {
 
 // Events lists events behind a number, oldest first. Those of the step itself are not among them.
 func (s *Scene) Events(after int64, limit int) ([]Event, error) {
-	all, err := valuesOf(first(s, &s.Rows.Past, look[Event]{
+	return eventsOf(first(s, &s.Rows.Past, look[Event]{
 		need:  func(limit int) Need { return NeedEvents{After: after, Limit: limit} },
 		limit: limitOr(limit),
 		match: func(e *Event) bool { return e.Seq > after },
 		order: func(a, b *Event) int { return cmp.Compare(a.Seq, b.Seq) },
 	}))
+}
+
+// maxLook is how many events are looked through for kinds when no tree narrows the search.
+const maxLook = 20_000
+
+// History lists the events that a filter selects, newest first, at most limit of them; 0 is 100. next is the Before with which the list goes on, 0 at
+// its end. A list can be shorter than limit and still go on. Events of the step itself are not among them.
+func (s *Scene) History(f EventFilter, limit int) (list []Event, next int64, err error) {
+	if f.Agent != "" && f.Root == "" { // events are found by their tree
+		a, err := s.Agent(f.Agent)
+		if err != nil {
+			return nil, 0, err
+		}
+		f.Root = a.Root
+	}
+	after := int64(0)
+	if f.Kinds != "" && f.Root == "" {
+		if f.Before == 0 {
+			newest, err := s.newest(EventFilter{}, 0, 1)
+			if err != nil || len(newest) == 0 {
+				return nil, 0, err
+			}
+			f.Before = newest[0].Seq + 1
+		}
+		after = max(0, f.Before-1-maxLook)
+	}
+	limit = limitOr(limit)
+	list, err = s.newest(f, after, limit+1)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case len(list) > limit:
+		list = list[:limit]
+		next = list[limit-1].Seq
+	case after > 0:
+		next = after + 1
+	}
+	return list, next, nil
+}
+
+func (s *Scene) newest(f EventFilter, after int64, limit int) ([]Event, error) {
+	return eventsOf(first(s, &s.Rows.Past, look[Event]{
+		need:  func(limit int) Need { return NeedHistory{EventFilter: f, After: after, Limit: limit} },
+		limit: limit,
+		match: func(e *Event) bool { return e.Seq > after && f.Selects(*e) },
+		order: func(a, b *Event) int { return cmp.Compare(b.Seq, a.Seq) },
+	}))
+}
+
+func eventsOf(rows []*Event, err error) ([]Event, error) {
+	all, err := valuesOf(rows, err)
 	for i := range all {
 		all[i].Fields = maps.Clone(all[i].Fields)
 	}

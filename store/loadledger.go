@@ -3,6 +3,8 @@ package store
 import (
 	"cmp"
 	"encoding/json"
+	"strconv"
+	"strings"
 
 	"drawbridge/bridge"
 )
@@ -171,12 +173,12 @@ func eventStatements(sc *bridge.Scene) (out []statement, err error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, statement{sql: insertEvent, args: []any{micros(e.At), e.Kind, e.Agent, e.Name, e.Turn, e.Command, e.Text, string(fields), attempt}})
+		out = append(out, statement{sql: insertEvent, args: []any{micros(e.At), e.Kind, e.Agent, e.Name, e.Root, e.Turn, e.Command, e.Text, string(fields), attempt}})
 	}
 	return out, nil
 }
 
-const insertEvent = "INSERT INTO events (at, kind, agent, name, turn, command, body, fields, attempt) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+const insertEvent = "INSERT INTO events (at, kind, agent, name, root, turn, command, body, fields, attempt) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 
 func loadLedger(sc *bridge.Scene, need bridge.Need) []query {
 	if q := loadNotices(sc, need); q != nil {
@@ -262,10 +264,30 @@ func loadMemos(sc *bridge.Scene, need bridge.Need) []query {
 		q = into(sc, need, &r.Once, onceTable).rows("WHERE agent = $1 AND word = $2", n.Agent, n.Key)
 	case bridge.NeedEvents:
 		q = into(sc, need, &r.Past, eventsTable).rows("WHERE seq > $1 ORDER BY seq LIMIT $2", n.After, n.Limit)
+	case bridge.NeedHistory:
+		tail, args := history(n)
+		q = into(sc, need, &r.Past, eventsTable).rows(tail, args...)
 	case bridge.NeedWork:
 		q = into(sc, need, &r.Work, workTable).rows("WHERE id = $1", n.ID)
 	default:
 		return nil
 	}
 	return []query{q}
+}
+
+// history selects the newest events of a tree by its index, and others by their number.
+func history(n bridge.NeedHistory) (string, []any) {
+	w := where{conditions: []string{"seq > $1"}, args: []any{n.After}}
+	add(&w, "seq <", n.Before)
+	add(&w, "root =", n.Root)
+	add(&w, "agent =", n.Agent)
+	if kinds := strings.Fields(n.Kinds); len(kinds) > 0 {
+		marks := make([]string, len(kinds))
+		for i, k := range kinds {
+			w.args = append(w.args, k)
+			marks[i] = "$" + strconv.Itoa(len(w.args))
+		}
+		w.conditions = append(w.conditions, "kind IN ("+strings.Join(marks, ", ")+")")
+	}
+	return w.sql("seq DESC", n.Limit)
 }

@@ -20,7 +20,7 @@ func between(t *testing.T, address string) *pgx.Conn {
 	must(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	for _, sql := range []string{"BEGIN", store.RecordEvents,
-		"INSERT INTO events (at, kind, agent, name, turn, command, body, fields, attempt) VALUES (0, 'slow', '', '', '', '', '', '{}', 0)"} {
+		"INSERT INTO events (at, kind, agent, name, root, turn, command, body, fields, attempt) VALUES (0, 'slow', '', '', '', '', '', '', '{}', 0)"} {
 		_, err := conn.Exec(t.Context(), sql)
 		must(t, err)
 	}

@@ -42,8 +42,11 @@ func (d *postgresDB) viewWhole(ctx context.Context, s *Store, fn func(*bridge.Sc
 }
 
 func isEvents(n bridge.Need) bool {
-	_, events := n.(bridge.NeedEvents)
-	return events
+	switch n.(type) {
+	case bridge.NeedEvents, bridge.NeedHistory:
+		return true
+	}
+	return false
 }
 
 // viewAfter loads events and runs fn on one snapshot that is later. It returns the events that fn lacked; then nothing of what fn

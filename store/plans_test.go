@@ -54,6 +54,8 @@ func checkPlans(t *testing.T, s *store.Store) {
 	}
 }
 
+func ofList[V any](_ []V, _ int64, err error) error { return err }
+
 // judgePlans reports statements that read whole tables or sort.
 func judgePlans(t *testing.T, name string, plans []store.Plan, err error) {
 	t.Helper()
@@ -107,6 +109,14 @@ func lanePaths() map[string]func(store.Lanes) error {
 func hotPaths() map[string]func(*bridge.Scene) error {
 	w := bridge.Work{ID: 1, Lane: "lane/1", Fence: 1}
 	return map[string]func(*bridge.Scene) error{
+		"History":         func(tx *bridge.Scene) error { return ofList(tx.History(bridge.EventFilter{}, 0)) },
+		"History, a tree": func(tx *bridge.Scene) error { return ofList(tx.History(bridge.EventFilter{Root: "agt_000001"}, 0)) },
+		"History, an agent": func(tx *bridge.Scene) error {
+			return ofList(tx.History(bridge.EventFilter{Agent: "agt_000001", Before: 7, Kinds: bridge.EventTurn}, 0))
+		},
+		"History, kinds": func(tx *bridge.Scene) error {
+			return ofList(tx.History(bridge.EventFilter{Kinds: bridge.EventTurn + " " + bridge.EventReply, Before: 7}, 0))
+		},
 		"InsertDone": func(tx *bridge.Scene) error { return tx.InsertDone(bridge.Done{Agent: "agt_000001"}) },
 		"FindDone":   func(tx *bridge.Scene) error { return last(tx.FindDone("agt_000001", "key")) },
 		"Watches":    func(tx *bridge.Scene) error { return last(tx.Watches(0)) },

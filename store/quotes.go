@@ -96,7 +96,7 @@ const wordsSQL = "CASE events.kind WHEN '" + bridge.EventTurn + "' THEN t.sent W
 
 // eventSelect is what scanEvent reads.
 var eventSelect = strings.Join([]string{
-	"seq, at, kind, agent, name, turn, command, body, fields, attempt",
+	"seq, at, kind, agent, name, root, turn, command, body, fields, attempt",
 	ofTurn("octet_length(" + wordsSQL + ") || ' ' || substr(" + wordsSQL + ", 1, " + strconv.Itoa(words.Shown) + ")"),
 	ofTurn("CASE WHEN events.kind = '" + bridge.EventTurn + "' THEN t.earlier ELSE '' END"),
 }, ", ")
@@ -104,7 +104,7 @@ var eventSelect = strings.Join([]string{
 func scanEvent(row scanner) (e bridge.Event, err error) {
 	var attempt int
 	var latest, earlier string
-	if err = row.Scan(&e.Seq, microTime{&e.At}, &e.Kind, &e.Agent, &e.Name, &e.Turn, &e.Command, &e.Text, jsonText{&e.Fields}, &attempt, &latest, &earlier); err != nil || attempt == 0 {
+	if err = row.Scan(&e.Seq, microTime{&e.At}, &e.Kind, &e.Agent, &e.Name, &e.Root, &e.Turn, &e.Command, &e.Text, jsonText{&e.Fields}, &attempt, &latest, &earlier); err != nil || attempt == 0 {
 		return e, err
 	}
 	text, err := wordsAt(attempt, earlier, latest)

@@ -121,6 +121,8 @@ type agentHead struct {
 	// Root says that the agent is the top of its tree, which can be stopped or resumed.
 	Root, Stopped bool
 	Budget        string
+	// Earlier says that the conversation shows earlier turns, and not the latest.
+	Earlier bool
 }
 
 func (a agentHead) key() string { return "" }
@@ -162,12 +164,21 @@ func (p *Page) agentModel(ctx context.Context, m *page, v view) error {
 	}
 	m.Sub = strings.Join(slices.DeleteFunc([]string{m.Agent.State, m.Agent.Where, m.Agent.Took}, func(s string) bool { return s == "" }), " · ")
 	m.Side = *m.Agent
-	list, err := p.o.API.Turns(ctx, a.ID, api.ListOptions{Limit: maxTurns})
+	list, err := p.turns(ctx, a, &v)
 	if err != nil {
 		return err
 	}
+	m.Live += "&before=" + v.before
+	if m.MoreText = "Earlier turns"; list.Next != "" {
+		m.More = m.Agent.Path() + "?before=" + list.Next
+	}
 	for _, t := range slices.Backward(list.Turns) {
 		m.Items = append(m.Items, p.whole(ctx, v.ended, t, a.Parent != ""))
+	}
+	if v.before != "" {
+		m.Agent.Earlier = true
+		m.Side = *m.Agent
+		return nil
 	}
 	if v.steps == nil {
 		v.steps = &steps{}
@@ -177,6 +188,20 @@ func (p *Page) agentModel(ctx context.Context, m *page, v view) error {
 	}
 	m.Busy = a.State == string(bridge.AgentBusy) && !bridge.InCloud(a.Runtime)
 	return nil
+}
+
+// turns lists the turns of a conversation, the newest first: the latest, those before v.before, or the ones up to v.turn if that is an earlier one.
+func (p *Page) turns(ctx context.Context, a api.Agent, v *view) (api.TurnList, error) {
+	list, err := p.o.API.Turns(ctx, a.ID, api.ListOptions{Limit: maxTurns, Before: v.before})
+	if err != nil || v.turn == "" || v.before != "" || slices.ContainsFunc(list.Turns, func(t api.Turn) bool { return t.ID == v.turn }) {
+		return list, err
+	}
+	t, err := p.o.API.Turn(ctx, v.turn)
+	if err != nil {
+		return list, err
+	}
+	v.before = fmt.Sprint(t.Seq + 1)
+	return p.o.API.Turns(ctx, a.ID, api.ListOptions{Limit: maxTurns, Before: v.before})
 }
 
 // whole makes a turn with its texts and commands. What is over does not change any more, and is kept in ended. A turn that cannot be read says

@@ -99,7 +99,7 @@ func heldCard(m api.Command) *card {
 		}
 	}
 	c.Size = size(c.Bytes)
-	c.Rows = append(c.Rows, row{Name: "Asked in", Text: fmt.Sprintf("turn %d, %s", m.Held.TurnSeq, place(m.Line)), Link: agentRow{ID: m.Agent}.Path() + "#" + m.Turn, More: true})
+	c.Rows = append(c.Rows, row{Name: "Asked in", Text: fmt.Sprintf("turn %d, %s", m.Held.TurnSeq, place(m.Line)), Link: turnPath(m.Agent, m.Turn), More: true})
 	if n := m.Held.Count; n > 1 {
 		c.Rows = append([]row{{Name: "Asked", Text: fmt.Sprintf("%d times; a yes runs one, and the others end as repeats", n)}}, c.Rows...)
 	}

@@ -66,6 +66,7 @@ type update struct {
 	Title string `json:"title"`
 	Sub   string `json:"sub"`
 	Quiet string `json:"quiet"`
+	More  string `json:"more,omitempty"`
 	Items []part `json:"items"`
 	Gone  []part `json:"gone,omitempty"`
 	Side  part   `json:"side"`
@@ -138,7 +139,7 @@ type sender struct {
 
 // tell sends what changed, or a sign of life.
 func (s *sender) tell(ctx context.Context, m page) error {
-	n := update{Count: m.Count, Title: m.Title, Sub: m.Sub, Quiet: m.Quiet, Items: []part{}}
+	n := update{Count: m.Count, Title: m.Title, Sub: m.Sub, Quiet: m.Quiet, More: m.More, Items: []part{}}
 	var order []string
 	for _, i := range m.Items {
 		order = append(order, i.key())

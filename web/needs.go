@@ -23,7 +23,7 @@ import (
 
 // page is the model of page.html: one place, as one browser sees it.
 type page struct {
-	// Place is needs, agents or agent; Title is that of the place.
+	// Place is needs, agents, agent or timeline; Title is that of the place.
 	Place, Title string
 	Word         string
 	// Count is how many things wait for the person, anywhere. Sub is a few words beside the title.
@@ -32,6 +32,8 @@ type page struct {
 	Items []keyed
 	// Quiet is the sentence that stands in the place of Items when there are none.
 	Quiet string
+	// More is where the list goes on, "" at its end, and MoreText the words of the link.
+	More, MoreText string
 	// Error is what came of a decision that did not succeed.
 	Error string
 	// Side is the part of the page besides Items that changes: the agents at work, or the head of a conversation. Nil for none.
@@ -137,8 +139,12 @@ func (i *item) age(now time.Time) {
 // view is what a browser looks at.
 type view struct {
 	session session
-	// place is needs, agents or agent, and agent whose conversation it is.
+	// place is needs, agents, agent or timeline, and agent whose conversation or timeline it is.
 	place, agent string
+	// turn is the turn that a conversation must show, and before the Next of an earlier part of a list; "" for none.
+	turn, before string
+	// tree and show narrow the timeline.
+	tree, show string
 	// open is the key of the card that is open, "" for the first. A page that is open already opens nothing by itself: steady.
 	open   string
 	steady bool
@@ -164,6 +170,8 @@ func (p *Page) model(ctx context.Context, v view) (page, error) {
 		err = p.agentsModel(ctx, &m)
 	case placeAgent:
 		err = p.agentModel(ctx, &m, v)
+	case placeTimeline:
+		err = p.timelineModel(ctx, &m, v)
 	default:
 		err = bridge.Errorf(bridge.NotFound, "the page has no such place")
 	}
@@ -172,9 +180,10 @@ func (p *Page) model(ctx context.Context, v view) (page, error) {
 
 // The places.
 const (
-	placeNeeds  = "needs"
-	placeAgents = "agents"
-	placeAgent  = "agent"
+	placeNeeds    = "needs"
+	placeAgents   = "agents"
+	placeAgent    = "agent"
+	placeTimeline = "timeline"
 )
 
 // needsModel collects what waits for the person.
@@ -290,11 +299,12 @@ func (p *Page) working(ctx context.Context, count int) (w work, err error) {
 
 // viewOf reads which place, and which card of it is open.
 func viewOf(r *http.Request, s session) (view, error) {
-	q, err := httpx.ReadQuery(r, "place", "agent", "open", "done")
+	q, err := httpx.ReadQuery(r, "place", "agent", "open", "done", "turn", "before", "tree", "show")
 	if err != nil {
 		return view{}, bridge.Errorf(bridge.Invalid, "%s", err)
 	}
-	v := view{session: s, place: cmp.Or(q.Get("place"), placeNeeds), agent: q.Get("agent"), open: q.Get("open"), done: q.Get("done")}
+	v := view{session: s, place: cmp.Or(q.Get("place"), placeNeeds), agent: q.Get("agent"), open: q.Get("open"), done: q.Get("done"),
+		turn: q.Get("turn"), before: q.Get("before"), tree: q.Get("tree"), show: q.Get("show")}
 	for name, into := range map[string]*string{"key": &v.open, "agent": &v.agent} {
 		if text, named := mux.Vars(r)[name]; named {
 			if *into, err = url.PathUnescape(text); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"html/template"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -39,6 +40,11 @@ type line struct {
 	Text, Chip, Tone, Why string
 	// Need is where the command waits for a person, and Agent the conversation of the agent that it made.
 	Need, Agent string
+}
+
+// turnPath is where a conversation shows a turn, however old it is.
+func turnPath(agent, turn string) string {
+	return agentRow{ID: agent}.Path() + "?turn=" + url.QueryEscape(turn) + "#" + turn
 }
 
 func (t turn) key() string { return t.ID }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -614,7 +615,7 @@ func (w *world) listen(open string) reader {
 // news is what page.js reads.
 type news struct {
 	Count       int
-	Title       string
+	Title, More string
 	Sub         string
 	Items, Gone []struct{ Key, Hash, HTML string }
 	Side        struct{ Hash, HTML string }
@@ -702,4 +703,80 @@ func TestLiveEnds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The timeline tells what happened, the newest first; of an agent, a tree or a part; live, and further back on demand.
+func TestTimeline(t *testing.T) {
+	t.Parallel()
+	play(t, func(text string) string {
+		if strings.Contains(text, "delegate") {
+			return asksOnce("") + "\nSUBAGENT: repo=github.com/evil/miner, prompt=Mine"
+		}
+		return "Noted <script>\u202eall."
+	}, func(t *testing.T, w *world) {
+		w.launch("please delegate")
+		w.logIn()
+		all := w.get("/timeline").Body.String()
+		held, asked := strings.Index(all, `<span class="chip wait">held</span><span class="line"><b>main</b>`), strings.Index(all, `<span class="chip info">agent</span>`)
+		if held < 0 || asked < held || !strings.Contains(all, `<a href="/needs/`+w.held().ID+`">Decide</a>`) || !strings.Contains(all, `Noted &lt;script&gt;<span class="code">U&#43;202E</span>all.`) || strings.Contains(all, "<script>") {
+			t.Errorf("the timeline:\n%s", all)
+		}
+		if got := kinds(w.get("/timeline?show=trouble").Body.String()); got != "refused" {
+			t.Errorf("the trouble: %s", got)
+		}
+		if got := kinds(w.get("/timeline?agent=main&show=turns").Body.String()); got != "reply turn reply launched turn agent" {
+			t.Errorf("the agent's turns: %s", got)
+		}
+		if got := kinds(w.get("/timeline?before=3").Body.String()); got != "turn agent" {
+			t.Errorf("further back: %s", got)
+		}
+		for path, want := range map[string]int{"/timeline?show=mail": 200, "/timeline?show=x": 404, "/timeline?agent=nobody": 404, "/timeline?before=x": 400, "/timeline?before=1": 200} {
+			if rec := w.get(path); rec.Code != want {
+				t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
+			}
+		}
+		r := w.listen("&place=timeline&show=turns&tree=main")
+		defer r.end()
+		first := r.next(t)
+		if first.Title != "Timeline" || len(first.Items) != 6 || first.More != "" || !strings.Contains(first.Side.HTML, "main and all of its tree") {
+			t.Errorf("%+v", first)
+		}
+		for i := range 60 {
+			if _, err := w.client.Say(t.Context(), "main", fmt.Sprint("word ", i)); err != nil {
+				t.Fatal(err)
+			}
+			w.pass(10 * time.Second)
+		}
+		n := r.next(t)
+		for last := fmt.Sprint("word ", 59); len(n.Items) < 100 || !strings.Contains(n.Items[1].HTML, last); n = r.next(t) {
+			if len(n.Items) > 1 && n.Items[len(n.Items)-1].HTML != "" && len(n.Items) < 100 {
+				t.Errorf("the oldest comes again: %+v", n.Items)
+			}
+		}
+		if !strings.HasPrefix(n.More, "/timeline?before=") || !strings.HasSuffix(n.More, "&show=turns&tree=main") {
+			t.Errorf("further back leads to %q", n.More)
+		}
+		turns, err := w.client.Turns(t.Context(), "main", api.ListOptions{Limit: 1, Before: "3"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := turns.Turns[0].ID
+		if page := w.get("/agents/main").Body.String(); strings.Contains(page, old) || !strings.Contains(page, `?before=43">Earlier turns</a>`) {
+			t.Errorf("the latest turns:\n%s", page)
+		}
+		if page := w.get("/agents/main?turn=" + old).Body.String(); !strings.Contains(page, `id="`+old+`"`) || !strings.Contains(page, "These are earlier turns.") || strings.Contains(page, ">Turn 3<") || !strings.Contains(page, "&amp;before=3\"") {
+			t.Errorf("an old turn:\n%s", page)
+		}
+	})
+}
+
+var chips = regexp.MustCompile(`<summary><span class="chip [a-z]*">([a-z ]+)</span>`)
+
+// kinds are the kinds of the events of a page.
+func kinds(page string) string {
+	var all []string
+	for _, found := range chips.FindAllStringSubmatch(page, -1) {
+		all = append(all, found[1])
+	}
+	return strings.Join(all, " ")
 }

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -30,11 +29,13 @@ type Source interface {
 // Event is one line of the timeline.
 type Event struct {
 	// Seq orders events; a reader resumes after the last one it saw.
-	Seq     int64             `json:"seq"`
-	At      time.Time         `json:"time"`
-	Kind    string            `json:"event"`
-	Agent   string            `json:"agent,omitempty"`
-	Name    string            `json:"agent_name,omitempty"`
+	Seq   int64     `json:"seq"`
+	At    time.Time `json:"time"`
+	Kind  string    `json:"event"`
+	Agent string    `json:"agent,omitempty"`
+	Name  string    `json:"agent_name,omitempty"`
+	// Root is the top of the agent's tree. An agent that reads is not told.
+	Root    string            `json:"root,omitempty"`
 	Turn    string            `json:"turn,omitempty"`
 	Command string            `json:"command,omitempty"`
 	Text    string            `json:"text,omitempty"`
@@ -43,7 +44,7 @@ type Event struct {
 
 // View makes what is shown of an event.
 func View(e bridge.Event) Event {
-	return Event{Seq: e.Seq, At: e.At, Kind: e.Kind, Agent: string(e.Agent), Name: e.Name, Turn: string(e.Turn), Command: string(e.Command), Text: e.Text, Fields: e.Fields}
+	return Event{Seq: e.Seq, At: e.At, Kind: e.Kind, Agent: string(e.Agent), Name: e.Name, Root: string(e.Root), Turn: string(e.Turn), Command: string(e.Command), Text: e.Text, Fields: e.Fields}
 }
 
 // The bounds of a stream. A reader that takes nothing for patience is cut off
@@ -91,6 +92,8 @@ type Reader struct {
 	Source Source
 	// After is the last event that the reader has.
 	After int64
+	// Only is what the reader wants to be told.
+	Only bridge.EventFilter
 	// Seed adds the seed's names.
 	Seed bool
 	// Token is the hash of an agent's door token; "" for the operator.
@@ -118,31 +121,24 @@ func (f *Reader) gone(ctx context.Context) bool { return f.Valid != nil && !f.Va
 
 // sees returns what the reader may know of an event; false for nothing.
 func (f *Reader) sees(ctx context.Context, e bridge.Event) (bridge.Event, bool, error) {
-	if f.eyes == nil {
-		return e, true, nil
+	if f.eyes == nil || !f.Only.Selects(e) {
+		return e, f.Only.Selects(e), nil
 	}
+	e.Root = ""
 	return f.eyes.see(ctx, f.Source, e)
 }
 
-// Last finds the end of the timeline by halving, as no look-up tells it.
-func Last(ctx context.Context, src Source) (int64, error) {
-	var failure error
-	last := func(n int) bool {
-		found, err := Read(ctx, src, int64(n), 1)
-		failure = errors.Join(failure, err)
-		return err != nil || len(found) == 0
-	}
-	bound := 1
-	for !last(bound) {
-		bound *= 2
-	}
-	return int64(sort.Search(bound, last)), failure
-}
-
 // StreamNew is Stream from Last-Event-ID on, or from now on without one.
-func StreamNew(w http.ResponseWriter, r *http.Request, f *Reader) (err error) {
+func StreamNew(w http.ResponseWriter, r *http.Request, f *Reader) error {
 	if r.Header.Get("Last-Event-Id") == "" {
-		if f.After, err = Last(r.Context(), f.Source); err != nil {
+		err := f.Source.View(r.Context(), func(tx *bridge.Scene) error {
+			newest, _, err := tx.History(bridge.EventFilter{}, 1)
+			for _, e := range newest {
+				f.After = e.Seq
+			}
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}

@@ -150,7 +150,7 @@ func (c *change) setCommand(m *bridge.Command, next bridge.CommandState) error {
 
 // event records one line of the timeline. Its text is for people: never a secret, never a whole body.
 func (c *change) event(kind string, a bridge.Agent, ev bridge.Event) error {
-	ev.Kind, ev.At, ev.Agent, ev.Name = kind, c.now, a.ID, a.Name
+	ev.Kind, ev.At, ev.Agent, ev.Name, ev.Root = kind, c.now, a.ID, a.Name, a.Root
 	maps.DeleteFunc(ev.Fields, func(_, value string) bool { return value == "" })
 	if err := c.AppendEvent(ev); err != nil {
 		return err

@@ -89,7 +89,7 @@ func (k *Keyring) Mint(ctx context.Context, agent bridge.AgentID, client string)
 		if err := tx.InsertToken(t); err != nil {
 			return err
 		}
-		return tx.Record(EventToken, a, bridge.Event{Text: fmt.Sprintf("door token %s for %s", t.ID, a.Name)})
+		return tx.Record(bridge.EventToken, a, bridge.Event{Text: fmt.Sprintf("door token %s for %s", t.ID, a.Name)})
 	})
 	if err != nil {
 		return "", t, err
@@ -127,9 +127,6 @@ func replace(tx bridge.Change, agent bridge.AgentID, client string) (hashes []st
 	}
 	return hashes, nil
 }
-
-// EventToken tells of a door token that was made or revoked.
-const EventToken = "token"
 
 // List returns an agent's tokens, newest first, revoked ones too.
 func (k *Keyring) List(ctx context.Context, agent bridge.AgentID) (list []bridge.DoorToken, err error) {
@@ -176,7 +173,7 @@ func (k *Keyring) Revoke(ctx context.Context, agent bridge.AgentID, id bridge.To
 		if err := bridge.LookAtAwaited(tx.Scene, agent, tx.Now()); err != nil {
 			return err
 		}
-		return tx.Record(EventToken, a, bridge.Event{Text: fmt.Sprintf("door tokens of %s that were revoked: %d", a.Name, len(hashes))})
+		return tx.Record(bridge.EventToken, a, bridge.Event{Text: fmt.Sprintf("door tokens of %s that were revoked: %d", a.Name, len(hashes))})
 	})
 	if err != nil {
 		return 0, err

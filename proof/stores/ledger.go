@@ -318,7 +318,7 @@ func testYeses(t *testing.T, open Open) {
 
 func testEvents(t *testing.T, open Open) {
 	s := open(t)
-	want := bridge.Event{Seq: 1, At: epoch, Kind: bridge.EventGranted, Agent: "agt_1", Name: "name", Turn: "trn_1", Command: "cmd_1", Text: "text", Fields: map[string]string{"a": "b", "": ""}}
+	want := bridge.Event{Seq: 1, At: epoch, Kind: bridge.EventGranted, Agent: "agt_1", Name: "name", Root: "agt_0", Turn: "trn_1", Command: "cmd_1", Text: "text", Fields: map[string]string{"a": "b", "": ""}}
 	noZeroField(t, want)
 	events := func(after int64, limit int) []bridge.Event {
 		return read(t, s, func(tx *bridge.Scene) ([]bridge.Event, error) { return tx.Events(after, limit) })
@@ -347,6 +347,76 @@ func testEvents(t *testing.T, open Open) {
 		}
 	}
 	equal(t, "nothing after the last", len(events(rest[19].Seq, 10)), 0)
+}
+
+// testHistory: the newest events come first, by tree, agent and kind. Of a rare kind the list goes on over a long past.
+func testHistory(t *testing.T, open Open) {
+	s := open(t)
+	history := func(f bridge.EventFilter, limit int) (seqs []int64, next int64) {
+		mustView(t, s, func(tx *bridge.Scene) error {
+			list, n, err := tx.History(f, limit)
+			seqs = nil
+			for _, e := range list {
+				seqs = append(seqs, e.Seq)
+			}
+			next = n
+			return err
+		})
+		return seqs, next
+	}
+	seqs, next := history(bridge.EventFilter{Kinds: bridge.EventAlarm}, 10)
+	equal(t, "an empty store", fmt.Sprint(seqs, next), "[] 0")
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
+		for _, id := range []bridge.AgentID{"agt_1", "agt_2"} {
+			if err := tx.InsertAgent(bridge.Agent{ID: id, Name: string(id), OpKey: string(id), Root: "agt_1"}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	tell := func(events ...bridge.Event) {
+		mustUpdate(t, s, func(tx *bridge.Scene) error {
+			for _, e := range events {
+				e.At = epoch
+				if err := tx.AppendEvent(e); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	of := func(kind string, agent, root bridge.AgentID) bridge.Event {
+		return bridge.Event{Kind: kind, Agent: agent, Root: root}
+	}
+	tell(of(bridge.EventAlarm, "agt_1", "agt_1"), of(bridge.EventTurn, "agt_2", "agt_1"), of(bridge.EventReply, "agt_2", "agt_1"), of(bridge.EventTurn, "agt_9", "agt_9"), of(bridge.EventReply, "agt_1", "agt_1"))
+	for _, tt := range []struct {
+		name  string
+		f     bridge.EventFilter
+		limit int
+		want  string
+	}{
+		{"all", bridge.EventFilter{}, 0, "[5 4 3 2 1] 0"},
+		{"a page", bridge.EventFilter{}, 2, "[5 4] 4"},
+		{"the next page", bridge.EventFilter{Before: 4}, 2, "[3 2] 2"},
+		{"the last page", bridge.EventFilter{Before: 2}, 2, "[1] 0"},
+		{"a tree", bridge.EventFilter{Root: "agt_1"}, 0, "[5 3 2 1] 0"},
+		{"an agent", bridge.EventFilter{Agent: "agt_2"}, 1, "[3] 3"},
+		{"kinds", bridge.EventFilter{Kinds: bridge.EventTurn + " " + bridge.EventReply}, 0, "[5 4 3 2] 0"},
+		{"kinds of an agent", bridge.EventFilter{Agent: "agt_1", Kinds: bridge.EventReply}, 0, "[5] 0"},
+		{"nothing", bridge.EventFilter{Root: "agt_9", Kinds: bridge.EventReply}, 0, "[] 0"},
+	} {
+		seqs, next := history(tt.f, tt.limit)
+		equal(t, tt.name, fmt.Sprint(seqs, next), tt.want)
+	}
+	many := make([]bridge.Event, 20_010)
+	for i := range many {
+		many[i] = of(bridge.EventTurn, "agt_9", "agt_9")
+	}
+	tell(many...)
+	seqs, next = history(bridge.EventFilter{Kinds: bridge.EventAlarm}, 10)
+	equal(t, "a rare kind", fmt.Sprint(len(seqs), next > 1), "0 true")
+	seqs, next = history(bridge.EventFilter{Kinds: bridge.EventAlarm, Before: next}, 10)
+	equal(t, "a rare kind, further back", fmt.Sprint(seqs, next), "[1] 0")
 }
 
 // testEventsMissNothing: a reader that goes on after the last number it saw

@@ -70,6 +70,7 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 		{"PurgeRelays", testPurgeRelays},
 		{"Events", testEvents},
 		{"EventsMissNothing", testEventsMissNothing},
+		{"History", testHistory},
 		{"Quotes", testQuotes},
 		{"SentAgain", testSentAgain},
 		{"Watches", testWatches},

@@ -15,6 +15,8 @@ let led = -1e9; // when g was pressed, which leads to a place with the next key
 let path = location.pathname; // the place that is shown
 let sent = false; // a form is on its way that a whole page answers
 let enough = false; // another window took this one's place
+let waiting = null; // news that are not shown while somebody reads
+const kept = new Map(); // the parts of such news, by key: the bridge sends each part once
 
 const sight = 1000; // how long a card must stand still before it can be decided, in ms
 const moved = () => { still = performance.now() + sight; };
@@ -30,7 +32,8 @@ function span(seconds) {
 function tick() {
   for (const t of document.querySelectorAll("time[datetime]")) {
     const at = new Date(t.dateTime);
-    t.textContent = t.classList.contains("clock") ? at.toLocaleTimeString() : span((Date.now() - at) / 1000);
+    const clock = at.toDateString() === new Date().toDateString() ? at.toLocaleTimeString() : at.toLocaleString();
+    t.textContent = t.classList.contains("clock") ? clock : span((Date.now() - at) / 1000);
     t.title = at.toLocaleString();
   }
   const live = stream && stream.readyState === EventSource.OPEN && Date.now() - heard < 40000;
@@ -46,7 +49,7 @@ function listen() {
   stream = new EventSource("/live?" + byId("main").dataset.live);
   stream.addEventListener("open", () => { heard = Date.now(); tick(); });
   stream.addEventListener("beat", () => { heard = Date.now(); });
-  stream.addEventListener("news", (e) => { heard = Date.now(); show(JSON.parse(e.data)); tick(); });
+  stream.addEventListener("news", (e) => { heard = Date.now(); take(JSON.parse(e.data)); tick(); });
   stream.addEventListener("enough", () => {
     enough = true;
     stream.close();
@@ -83,7 +86,10 @@ function put(old, fresh) {
     if (!was || was.firstElementChild.textContent !== fold.firstElementChild.textContent) return;
     fold.open = was.open;
     const input = fold.querySelector("input[name=value]");
-    if (!input) return;
+    if (!input) {
+      if (writing) fold.firstElementChild.focus({ preventScroll: true });
+      return;
+    }
     input.value = was.querySelector("input[name=value]").value;
     if (writing && was.open) input.focus();
   });
@@ -106,6 +112,31 @@ function say(text) {
   el.hidden = false;
   clearTimeout(el.timer);
   el.timer = setTimeout(() => { el.hidden = true; }, stay);
+}
+
+// Who reads the timeline further down, or has an event open, goes on reading: what is new waits until they are at the top again.
+const reading = () => byId("main").dataset.place === "timeline" && (scrollY > 80 || document.querySelector(".event details[open]"));
+
+function take(news) {
+  for (const part of news.items) if (part.html) kept.set(part.key, part);
+  const there = new Set(items().map((el) => el.dataset.key));
+  const more = news.items.filter((part) => !there.has(part.key)).length;
+  const wait = more > 0 && reading();
+  byId("newer").hidden = !wait;
+  byId("newer").textContent = more === 1 ? "1 new event" : more + " new events";
+  waiting = wait ? news : null;
+  if (wait) return counts(news);
+  for (const part of news.items) {
+    const one = kept.get(part.key);
+    if (one && one.hash === part.hash) part.html = one.html;
+  }
+  kept.clear();
+  show(news);
+}
+
+// settle shows what waited, once nobody reads.
+function settle() {
+  if (waiting && !reading()) take(waiting);
 }
 
 function show(news) {
@@ -162,6 +193,10 @@ function counts(news) {
   byId("sub").textContent = news.sub;
   byId("quiet").textContent = news.quiet;
   byId("quiet").hidden = news.items.length > 0;
+  const more = byId("more");
+  if (!more) return;
+  more.hidden = !news.more;
+  if (news.more) more.href = news.more;
 }
 
 // arrived says what is new, and opens it if nothing else is open.
@@ -209,6 +244,8 @@ async function go(address, remember) {
 // ready is called for each state of the page; the first one has no focus of its own.
 function ready(focus) {
   first = true;
+  waiting = null;
+  kept.clear();
   moved();
   for (const row of document.querySelectorAll("[data-done]")) fade(row);
   listen();
@@ -258,7 +295,7 @@ document.addEventListener("keydown", (e) => {
   }
   if (performance.now() - led < 1500) { // the second key of two goes to a place, and never decides
     led = -1e9;
-    const place = { a: "/agents", n: "/" }[e.key];
+    const place = { a: "/agents", n: "/", t: "/timeline" }[e.key];
     if (place) location.assign(place);
     return;
   }
@@ -268,7 +305,7 @@ document.addEventListener("keydown", (e) => {
   if (e.key === "?") byId("keys").showModal();
   if (e.key === "j" || e.key === "k") {
     const next = all[all.indexOf(at) + (e.key === "j" ? 1 : -1)];
-    if (next) next.focus();
+    if (next) (next.querySelector(":scope > details > summary") || next).focus();
   }
   const form = at === card && card && card.querySelector("form[data-shortcut='" + CSS.escape(e.key) + "']");
   if (!form) return;
@@ -279,6 +316,15 @@ document.addEventListener("keydown", (e) => {
     more.open = true;
     more.querySelector("input").focus();
   }
+});
+
+addEventListener("scroll", settle, { passive: true });
+document.addEventListener("toggle", settle, true);
+document.addEventListener("click", (e) => {
+  if (e.target.id !== "newer") return;
+  for (const open of document.querySelectorAll(".event details[open]")) open.open = false;
+  scrollTo({ top: 0 });
+  settle();
 });
 
 window.addEventListener("popstate", () => {

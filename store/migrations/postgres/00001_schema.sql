@@ -231,6 +231,7 @@ CREATE TABLE events (
     kind    TEXT COLLATE "C" NOT NULL,
     agent   TEXT COLLATE "C" NOT NULL,
     name    TEXT COLLATE "C" NOT NULL,
+    root    TEXT COLLATE "C" NOT NULL,
     turn    TEXT COLLATE "C" NOT NULL,
     command TEXT COLLATE "C" NOT NULL,
     body    TEXT COLLATE "C" NOT NULL,
@@ -238,6 +239,7 @@ CREATE TABLE events (
     -- The attempt of the turn whose words the event shows, 0 for none; these words are not in fields.
     attempt INTEGER NOT NULL DEFAULT 0
 );
+CREATE INDEX events_root ON events (root, seq);
 
 CREATE TABLE trees (
     root       TEXT COLLATE "C" PRIMARY KEY,

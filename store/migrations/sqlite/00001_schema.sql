@@ -231,6 +231,7 @@ CREATE TABLE events (
     kind    TEXT NOT NULL,
     agent   TEXT NOT NULL,
     name    TEXT NOT NULL,
+    root    TEXT NOT NULL,
     turn    TEXT NOT NULL,
     command TEXT NOT NULL,
     body    TEXT NOT NULL,
@@ -238,6 +239,7 @@ CREATE TABLE events (
     -- The attempt of the turn whose words the event shows, 0 for none; these words are not in fields.
     attempt INTEGER NOT NULL DEFAULT 0
 );
+CREATE INDEX events_root ON events (root, seq);
 
 CREATE TABLE trees (
     root       TEXT PRIMARY KEY,

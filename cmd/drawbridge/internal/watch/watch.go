@@ -71,19 +71,11 @@ const (
 
 // Start finds the end of the timeline, so that Run tells what comes later.
 func (w *Watcher) Start(ctx context.Context) error {
-	for step := int64(1); ; {
-		list, err := w.o.Client.Events(ctx, w.after+step-1, 1)
-		switch {
-		case err != nil:
-			return err
-		case len(list.Events) > 0:
-			w.after, step = list.Events[0].Seq, 2*step
-		case step > 1:
-			step = max(step/4, 1) // it was too far
-		default:
-			return nil
-		}
+	list, err := w.o.Client.History(ctx, api.EventOptions{Limit: 1})
+	for _, e := range list.Events {
+		w.after = e.Seq
 	}
+	return err
 }
 
 // Run tells what happens until ctx ends. A bridge that is away is asked again.

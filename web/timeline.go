@@ -1,0 +1,240 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"html/template"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"drawbridge/api"
+	"drawbridge/bridge"
+	"drawbridge/bridge/words"
+)
+
+// maxEvents bounds the events of a page.
+const maxEvents = 100
+
+// event is what happened, or the same thing several times.
+type event struct {
+	Key, Kind, Tone, Who, Text string
+	Seq                        int64
+	At                         time.Time
+	Ago, Full                  string
+	// Before are the earlier times of the same thing, the newest first.
+	Before []past
+	// Agent and Turn are where it happened, and Command where the command that is held waits; "" for none.
+	Agent, Turn, Command string
+	Rows                 []row
+}
+
+// past is an earlier time of a thing that happened again.
+type past struct{ Full, Text string }
+
+func (e event) key() string { return e.Key }
+
+// HTML implements keyed.
+func (e event) HTML(p *Page) (template.HTML, error) { return p.fragment("event.html", e) }
+
+// Hash implements keyed.
+func (e event) Hash() string {
+	e.Ago = ""
+	return hashOf(e)
+}
+
+// Times is how often it happened.
+func (e event) Times() int { return 1 + len(e.Before) }
+
+// Link shows the event as the first of the page.
+func (e event) Link() string { return fmt.Sprintf("/timeline?before=%d#%s", e.Seq+1, e.Key) }
+
+// eventTones are the colors of the kinds.
+var eventTones = map[string]string{
+	bridge.EventReply: "ok", bridge.EventExecuted: "ok", bridge.EventApproved: "ok", bridge.EventGranted: "ok", bridge.EventResumed: "ok",
+	bridge.EventTurn: "info", bridge.EventAgent: "info", bridge.EventLaunched: "info", bridge.EventMessageCreated: "info",
+	bridge.EventHeld: "wait", bridge.EventAsking: "wait", bridge.EventAsleep: "wait", bridge.EventGated: "wait", bridge.EventRetry: "wait", bridge.EventParked: "wait",
+	bridge.EventNearMiss: "wait", bridge.EventOverCap: "wait", bridge.EventThrottled: "wait",
+	bridge.EventTurnFailed: "bad", bridge.EventFailed: "bad", bridge.EventRefused: "bad", bridge.EventDenied: "bad", bridge.EventUncertain: "bad", bridge.EventAlarm: "bad", bridge.EventStopped: "bad",
+}
+
+// again are the kinds of which a page shows one line for each turn, however often they happen.
+var again = []string{bridge.EventRetry, bridge.EventAsleep, bridge.EventThrottled, bridge.EventDuplicate}
+
+// sentence is what an event says after the agent's name.
+func sentence(e api.Event) string {
+	if e.Kind == bridge.EventTurn {
+		cause, heard := e.Fields["cause"], words.News(e.Fields["text"])
+		if cause == string(bridge.CauseUser) || cause == string(bridge.CauseLaunch) || heard == "" {
+			return e.Text
+		}
+		return causes[cause] + ": " + words.OneLine(heard, 300)
+	}
+	for _, begin := range []string{"", "launched ", "agent "} {
+		if rest, begins := strings.CutPrefix(e.Text, begin+e.Name+" "); begins && e.Name != "" {
+			return rest
+		}
+	}
+	return e.Text
+}
+
+func (p *Page) eventOf(e api.Event) event {
+	out := event{Key: fmt.Sprint("e", e.Seq), Seq: e.Seq, Kind: strings.ReplaceAll(e.Kind, "_", " "), Tone: eventTones[e.Kind], Who: e.Name, Text: sentence(e), At: e.At,
+		Ago: span(p.o.Now().Sub(e.At)), Full: e.At.UTC().Format(time.RFC3339)}
+	if code := e.Fields["exit_code"]; e.Kind == bridge.EventExecuted && code != "0" && code != "" {
+		out.Tone = "bad"
+	}
+	if slices.Contains(again, e.Kind) {
+		out.Key = e.Kind + "-" + e.Agent + "-" + e.Turn
+	}
+	if e.Agent != "" {
+		out.Agent = agentRow{ID: e.Agent}.Path()
+	}
+	if e.Turn != "" {
+		out.Turn = turnPath(e.Agent, e.Turn)
+	}
+	if e.Kind == bridge.EventHeld && e.Command != "" {
+		out.Command = item{Key: e.Command}.Path()
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Fields)) {
+		out.Rows = append(out.Rows, row{Name: strings.ReplaceAll(name, "_", " "), Text: seen(e.Fields[name], maxWhy), Others: strings.Contains(e.Fields[name], "\n")})
+	}
+	return out
+}
+
+// show is a part of the timeline, with its word in the address.
+type show struct {
+	Word, Name string
+	Kinds      []string
+}
+
+// shows are the parts of the timeline.
+var shows = []show{
+	{"", "All", nil},
+	{"trouble", "Trouble", []string{bridge.EventTurnFailed, bridge.EventFailed, bridge.EventUncertain, bridge.EventAlarm, bridge.EventRetry, bridge.EventGated, bridge.EventAsleep,
+		bridge.EventParked, bridge.EventRefused, bridge.EventNearMiss, bridge.EventOverCap, bridge.EventThrottled, bridge.EventStopped}},
+	{"commands", "Commands", []string{bridge.EventGranted, bridge.EventHeld, bridge.EventApproved, bridge.EventDenied, bridge.EventRefused, bridge.EventNearMiss, bridge.EventOverCap,
+		bridge.EventLaunched, bridge.EventExecuted, bridge.EventFailed, bridge.EventUncertain, bridge.EventJournal, bridge.EventReminder, bridge.EventCancelled}},
+	{"turns", "Turns", []string{bridge.EventAgent, bridge.EventLaunched, bridge.EventTurn, bridge.EventReply, bridge.EventTurnFailed, bridge.EventRetry, bridge.EventAsleep, bridge.EventAsking,
+		bridge.EventGated, bridge.EventStopped, bridge.EventResumed}},
+	{"mail", "Mail", []string{bridge.EventMessageCreated, bridge.EventMessageUpdated, bridge.EventMessageDeleted, bridge.EventReactionAdded, bridge.EventReactionRemoved, bridge.EventMemory}},
+}
+
+// link is one of several ways to look at the timeline.
+type link struct {
+	Name, Href string
+	Here       bool
+}
+
+// timelinePath is the address of the timeline as a browser sees it, with some values changed.
+func timelinePath(v view, change map[string]string) string {
+	if q := timelineQuery(v, change).Encode(); q != "" {
+		return "/timeline?" + q
+	}
+	return "/timeline"
+}
+
+// timelineQuery has no before unless change has one: another part of the timeline begins at its end.
+func timelineQuery(v view, change map[string]string) url.Values {
+	q := url.Values{}
+	for key, value := range map[string]string{"agent": v.agent, "tree": v.tree, "show": v.show, "before": ""} {
+		if other, changed := change[key]; changed {
+			value = other
+		}
+		if value != "" {
+			q.Set(key, value)
+		}
+	}
+	return q
+}
+
+// scope is what stands above the timeline: whose events it shows, and which.
+type scope struct{ Shows, Whose []link }
+
+func (s scope) key() string { return "" }
+
+// HTML implements keyed.
+func (s scope) HTML(p *Page) (template.HTML, error) { return p.fragment("scope.html", s) }
+
+// Hash implements keyed.
+func (s scope) Hash() string { return hashOf(s) }
+
+// timelineModel collects what happened, the newest first.
+func (p *Page) timelineModel(ctx context.Context, m *page, v view) error {
+	at := slices.IndexFunc(shows, func(s show) bool { return s.Word == v.show })
+	if at < 0 {
+		return bridge.Errorf(bridge.NotFound, "the timeline has no such part")
+	}
+	list, err := p.o.API.History(ctx, api.EventOptions{Agent: v.agent, Tree: v.tree, Kinds: shows[at].Kinds, Before: v.before, Limit: maxEvents})
+	if err != nil {
+		return err
+	}
+	m.Title, m.Items, m.MoreText = "Timeline", p.told(list.Events), "Earlier events"
+	m.Quiet = `Nothing has happened yet. To give an agent a task, type: drawbridge up FOLDER "TASK"`
+	if at > 0 || v.agent != "" || v.tree != "" {
+		m.Quiet = "Nothing of this kind has happened."
+	}
+	if list.Next != "" {
+		m.More = timelinePath(v, map[string]string{"before": list.Next})
+		if m.Quiet = "Nothing of this kind has happened lately. Earlier events may be further back."; v.before != "" {
+			m.Quiet = "Nothing of this kind has happened in this time. Earlier events may be further back."
+		}
+	}
+	if v.before != "" {
+		m.Sub = "earlier events"
+	}
+	live := timelineQuery(v, map[string]string{"before": v.before})
+	live.Set("place", placeTimeline)
+	m.Live = live.Encode()
+	var s scope
+	for i, one := range shows {
+		s.Shows = append(s.Shows, link{one.Name, timelinePath(v, map[string]string{"show": one.Word}), i == at})
+	}
+	if s.Whose, err = p.whose(ctx, v); err != nil {
+		return err
+	}
+	m.Side = s
+	return nil
+}
+
+// whose are the ways to widen a timeline of one agent or of one tree.
+func (p *Page) whose(ctx context.Context, v view) ([]link, error) {
+	name := v.agent
+	if name == "" {
+		name = v.tree
+	}
+	if name == "" {
+		return nil, nil
+	}
+	a, err := p.o.API.Agent(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	tree := a.Name + " and all of its tree"
+	return []link{
+		{a.Name, timelinePath(v, map[string]string{"agent": a.ID, "tree": ""}), v.agent != ""},
+		{tree, timelinePath(v, map[string]string{"agent": "", "tree": a.ID}), v.agent == ""},
+		{"all agents", timelinePath(v, map[string]string{"agent": "", "tree": ""}), false},
+	}, nil
+}
+
+// told makes the lines of events. What happens again in a turn is one line, where it happened last.
+func (p *Page) told(events []api.Event) (all []keyed) {
+	lines := map[string]*event{}
+	var order []*event
+	for _, e := range events {
+		one := p.eventOf(e)
+		if newer := lines[one.Key]; newer != nil {
+			newer.Before = append(newer.Before, past{one.Full, one.Text})
+			continue
+		}
+		lines[one.Key] = &one
+		order = append(order, &one)
+	}
+	for _, e := range order {
+		all = append(all, *e)
+	}
+	return all
+}
