@@ -24,7 +24,7 @@ endif
 KILLPACKAGES := ./relay/... ./chatmodel ./mcpserver
 SCRIPTPACKAGES := ./cmd/...
 PROOFPACKAGES := ./proof/sim ./proof/measure ./store ./config
-SHARDS := deep-race-1 deep-race-2 deep-kills deep-scripts deep-proofs deep-fuzz deep-outside
+SHARDS := deep-race-1 deep-race-2 deep-kills deep-scripts deep-proofs deep-fuzz deep-outside browser
 
 .PHONY: help build demo check fmt vet test deep $(SHARDS) staticcheck darwin vuln conformance agents clients bench release clean
 
@@ -100,6 +100,9 @@ agents: ## real CLI agents from npm against the bridge, their models scripts on 
 
 clients: ## libraries and coding agents from npm against the OpenAI-compatible door, a script behind it; needs npm
 	@scripts/clients.sh
+
+browser: ## the stories of the page in a real browser, with screenshots in SHOTS; needs npm, and Chromium or npm's
+	@scripts/browser.sh
 
 bench: ## benchmarks, each comparing in one run; results in docs/bench
 	@eval "$$(scripts/postgres.sh)"; $(GO) test -tags deep -run '^$$' -bench . -benchmem ./parser ./store ./policy ./webhooks ./bridge/engine ./mail ./mcpserver ./relay/wire ./relay/hub ./relay/runner ./relay/runner/keeper ./relay/agents/host ./relay/agents/turns ./web ./proof/measure

@@ -161,6 +161,9 @@ func (p *Page) agentModel(ctx context.Context, m *page, v view) error {
 	m.Agent.Budget = budget(tree)
 	if !tree.StoppedAt.IsZero() {
 		m.Agent.Stopped, m.Agent.State = true, "stopped"
+		if m.Agent.Trouble == "" && tree.Why != "" { // its turn may still be ending
+			m.Agent.Trouble = "stopped: " + tree.Why
+		}
 	}
 	m.Sub = strings.Join(slices.DeleteFunc([]string{m.Agent.State, m.Agent.Where, m.Agent.Took}, func(s string) bool { return s == "" }), " · ")
 	m.Side = *m.Agent

@@ -60,7 +60,7 @@ var eventTones = map[string]string{
 	bridge.EventTurnFailed: "bad", bridge.EventFailed: "bad", bridge.EventRefused: "bad", bridge.EventDenied: "bad", bridge.EventUncertain: "bad", bridge.EventAlarm: "bad", bridge.EventStopped: "bad",
 }
 
-// again are the kinds of which a page shows one line for each turn, however often they happen.
+// again are the kinds that are one line however often they happen to an agent, until it answers.
 var again = []string{bridge.EventRetry, bridge.EventAsleep, bridge.EventThrottled, bridge.EventDuplicate}
 
 // sentence is what an event says after the agent's name.
@@ -85,9 +85,6 @@ func (p *Page) eventOf(e api.Event) event {
 		Ago: span(p.o.Now().Sub(e.At)), Full: e.At.UTC().Format(time.RFC3339)}
 	if code := e.Fields["exit_code"]; e.Kind == bridge.EventExecuted && code != "0" && code != "" {
 		out.Tone = "bad"
-	}
-	if slices.Contains(again, e.Kind) {
-		out.Key = e.Kind + "-" + e.Agent + "-" + e.Turn
 	}
 	if e.Agent != "" {
 		out.Agent = agentRow{ID: e.Agent}.Path()
@@ -220,17 +217,26 @@ func (p *Page) whose(ctx context.Context, v view) ([]link, error) {
 	}, nil
 }
 
-// told makes the lines of events. What happens again in a turn is one line, where it happened last.
+// told makes the lines of events, which come newest first. What happens again before the agent answers is one line, where it happened last.
 func (p *Page) told(events []api.Event) (all []keyed) {
-	lines := map[string]*event{}
 	var order []*event
+	runs := map[string]*event{} // by kind and agent
 	for _, e := range events {
 		one := p.eventOf(e)
-		if newer := lines[one.Key]; newer != nil {
-			newer.Before = append(newer.Before, past{one.Full, one.Text})
-			continue
+		if e.Kind == bridge.EventReply {
+			for _, kind := range again {
+				delete(runs, kind+e.Agent)
+			}
 		}
-		lines[one.Key] = &one
+		if slices.Contains(again, e.Kind) {
+			one.Key = fmt.Sprint(e.Kind, e.Seq)
+			if newer := runs[e.Kind+e.Agent]; newer != nil {
+				newer.Key = one.Key // the first of a run names it, so that the line stays the same when it happens again
+				newer.Before = append(newer.Before, past{one.Full, one.Text})
+				continue
+			}
+			runs[e.Kind+e.Agent] = &one
+		}
 		order = append(order, &one)
 	}
 	for _, e := range order {

@@ -10,32 +10,33 @@ import (
 	"drawbridge/bridge"
 )
 
-// What is tried again and again is one line, where it was tried last. The same word of another turn is another line.
+// What is tried again and again is one line, where it was tried last. After an answer, or at another agent, it is another line.
 func TestTold(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	p := &Page{o: Options{Now: func() time.Time { return now }}}
-	of := func(seq int64, kind, turn, text string) api.Event {
-		return api.Event{Seq: seq, At: now.Add(time.Duration(seq) * time.Second), Kind: kind, Agent: "agt_1", Name: "main", Turn: turn, Text: text}
+	of := func(seq int64, kind, agent, turn, text string) api.Event {
+		return api.Event{Seq: seq, At: now.Add(time.Duration(seq) * time.Second), Kind: kind, Agent: agent, Name: agent, Turn: turn, Text: text}
 	}
-	all := p.told([]api.Event{
-		of(7, bridge.EventRetry, "trn_2", "third"), of(6, bridge.EventReply, "trn_1", "done"), of(5, bridge.EventRetry, "trn_2", "second"),
-		of(4, bridge.EventRetry, "trn_1", "elsewhere"), of(3, bridge.EventRetry, "trn_2", "first"), of(2, bridge.EventReply, "trn_1", "done"),
-	})
+	events := []api.Event{
+		of(8, bridge.EventRetry, "ada", "trn_3", "third"), of(7, bridge.EventTurnFailed, "ada", "trn_3", "broke"), of(6, bridge.EventRetry, "ada", "trn_2", "second"),
+		of(5, bridge.EventRetry, "bob", "trn_9", "elsewhere"), of(4, bridge.EventRetry, "ada", "trn_1", "first"), of(3, bridge.EventReply, "ada", "trn_0", "done"), of(2, bridge.EventRetry, "ada", "trn_0", "before"),
+	}
+	all := p.told(events)
 	var got []string
 	for _, k := range all {
 		e := k.(event)
 		got = append(got, e.Text)
-		if e.Text == "third" && (e.Times() != 3 || e.Before[0].Text != "second" || e.Before[1].Text != "first" || !strings.Contains(e.Turn, "/agents/agt_1?turn=trn_2#trn_2")) {
+		if e.Text == "third" && (e.Times() != 3 || e.Before[0].Text != "second" || e.Before[1].Text != "first" || !strings.Contains(e.Turn, "/agents/ada?turn=trn_3#trn_3")) {
 			t.Errorf("%+v", e)
 		}
 	}
-	if want := []string{"third", "done", "elsewhere", "done"}; !slices.Equal(got, want) {
+	if want := []string{"third", "broke", "elsewhere", "done", "before"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	later := p.told([]api.Event{of(8, bridge.EventRetry, "trn_2", "fourth")})
-	if all[0].(event).Key != later[0].(event).Key {
-		t.Error("the line of a turn that is tried again has another key each time")
+	later := p.told(append([]api.Event{of(9, bridge.EventRetry, "ada", "trn_4", "fourth")}, events...))
+	if all[0].(event).Key != later[0].(event).Key || later[0].(event).Times() != 4 {
+		t.Errorf("the line becomes another one: %+v", later[0])
 	}
 }
 

@@ -65,8 +65,11 @@ func (r *passes) TakePass(ctx context.Context, hash string) (web.Pass, bool, err
 	return p, found, err
 }
 
-// stillWorks keeps a run going.
-const stillWorks = "…"
+// stillWorks keeps a run going, and breaks ends it badly.
+const (
+	stillWorks = "…"
+	breaks     = "✗"
+)
 
 // cloud answers each text with what reply makes of it.
 type cloud struct {
@@ -96,8 +99,11 @@ func (c *cloud) Observe(_ context.Context, r bridge.RunRef) (bridge.Observation,
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	reply := c.reply(c.runs[r.Run])
-	if reply == stillWorks {
+	switch reply {
+	case stillWorks:
 		return bridge.Observation{State: bridge.RunRunning}, nil
+	case breaks:
+		return bridge.Observation{State: bridge.RunError, Reply: "The disk is full.", Final: true}, nil
 	}
 	return bridge.Observation{State: bridge.RunFinished, Reply: reply}, nil
 }
@@ -105,7 +111,7 @@ func (c *cloud) Observe(_ context.Context, r bridge.RunRef) (bridge.Observation,
 // noRelay runs nothing.
 type noRelay struct{ bridge.ActionRunner }
 
-// world is a bridge with its page, in a bubble of virtual time.
+// world is a bridge with its page.
 type world struct {
 	t       *testing.T
 	engine  *engine.Engine
@@ -117,39 +123,43 @@ type world struct {
 	cookie string
 }
 
-// play runs a story in a bubble. The orchestrator's replies come from reply.
+// play runs a story in a bubble of virtual time. The agents' replies come from reply.
 func play(t *testing.T, reply func(text string) string, story func(t *testing.T, w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, records: &passes{all: map[string]web.Pass{}}}
-		rules, problems := policy.New(policy.Rules{
-			Repos:         []policy.RepoRule{{Pattern: "github.com/me/careful", Approval: policy.Approval{Mode: policy.ApprovalEach}}},
-			OperatorRepos: []string{"github.com/me/agent-env"},
-		})
-		if len(problems) > 0 {
-			t.Fatal(problems)
-		}
-		db := memstore.NewDisk().Open()
-		defer db.Close()
-		var err error
-		allow := func() *policy.Policy { return rules }
-		w.engine, err = engine.New(engine.Options{Store: db, Runtime: &cloud{reply: reply, runs: map[string]string{}}, Actions: noRelay{}, Policy: allow, Log: zerolog.Nop(),
-			Keys: bridge.Keys{Current: bridge.Key{ID: "k1", Secret: []byte(strings.Repeat("k", 32))}}, PollMin: time.Second, PollMax: time.Second,
-			Hosts: func(runtime string) (string, string, bool) { return "laptop", "one", runtime == "laptop" }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.open(operatorToken, "")
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { _ = w.engine.Run(ctx) })
-		defer running.Wait()
-		defer cancel()
-		story(t, w)
-	})
+	synctest.Test(t, func(t *testing.T) { within(t, reply, story) })
 }
 
-// pass lets virtual time pass.
+// within runs a story with a bridge.
+func within(t *testing.T, reply func(text string) string, story func(t *testing.T, w *world)) {
+	t.Helper()
+	w := &world{t: t, records: &passes{all: map[string]web.Pass{}}}
+	rules, problems := policy.New(policy.Rules{
+		Repos:         []policy.RepoRule{{Pattern: "github.com/me/careful", Approval: policy.Approval{Mode: policy.ApprovalEach}}},
+		OperatorRepos: []string{"github.com/me/agent-env"},
+	})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	db := memstore.NewDisk().Open()
+	defer db.Close()
+	var err error
+	allow := func() *policy.Policy { return rules }
+	w.engine, err = engine.New(engine.Options{Store: db, Runtime: &cloud{reply: reply, runs: map[string]string{}}, Actions: noRelay{}, Policy: allow, Log: zerolog.Nop(),
+		Keys: bridge.Keys{Current: bridge.Key{ID: "k1", Secret: []byte(strings.Repeat("k", 32))}}, PollMin: time.Second, PollMax: time.Second,
+		Hosts: func(runtime string) (string, string, bool) { return "laptop", "one", runtime == "laptop" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.open(operatorToken, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = w.engine.Run(ctx) })
+	defer running.Wait()
+	defer cancel()
+	story(t, w)
+}
+
+// pass lets time pass; in a bubble it is virtual.
 func (w *world) pass(d time.Duration) {
 	if err := pause.For(w.t.Context(), d); err != nil {
 		w.t.Fatal(err)

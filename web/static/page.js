@@ -10,6 +10,8 @@ let heard = Date.now(); // when the bridge was last heard of
 let first = true; // the next news are what the page shows already
 let busy = false; // a decision is on its way
 let still = 0; // from when on a click or a key decides: a person must have seen what they decide
+let placed = 0; // from when on a click decides: the button must be where the person saw it
+let pointed = false; // the person used the pointer last, and not a key
 let asked = 0; // counts the pages that were asked for, so that a late one does not replace a newer one
 let led = -1e9; // when g was pressed, which leads to a place with the next key
 let path = location.pathname; // the place that is shown
@@ -19,7 +21,11 @@ let waiting = null; // news that are not shown while somebody reads
 const kept = new Map(); // the parts of such news, by key: the bridge sends each part once
 
 const sight = 1000; // how long a card must stand still before it can be decided, in ms
-const moved = () => { still = performance.now() + sight; };
+const shifted = () => { placed = performance.now() + sight; };
+const moved = () => {
+  still = performance.now() + sight;
+  shifted();
+};
 
 function span(seconds) {
   if (seconds < 60) return Math.max(0, Math.floor(seconds)) + " s";
@@ -100,7 +106,7 @@ function put(old, fresh) {
 
 function fade(row) {
   setTimeout(() => {
-    if (row.isConnected) moved();
+    if (row.isConnected) shifted();
     row.remove();
   }, stay);
 }
@@ -161,7 +167,7 @@ function show(news) {
         if (before) before.after(now);
         else byId("items").prepend(now);
         fresh.push(now);
-        moved();
+        shifted();
       }
       el = now;
       there.set(part.key, el);
@@ -270,7 +276,7 @@ document.addEventListener("submit", async (e) => {
   }
   e.preventDefault();
   if (busy) return;
-  if (performance.now() < still) {
+  if (performance.now() < (pointed ? placed : still)) {
     say("The page has just changed. Look at the card, and decide again.");
     return;
   }
@@ -284,6 +290,8 @@ document.addEventListener("submit", async (e) => {
   else if (mine === asked) swap(html, answer.url, false);
 });
 
+document.addEventListener("pointerdown", () => { pointed = true; }, true);
+document.addEventListener("keydown", () => { pointed = false; }, true);
 document.addEventListener("keydown", (e) => {
   if (e.key === "Escape" && e.target.closest("input, textarea")) e.target.blur();
   if (e.key === "Enter" && (e.ctrlKey || e.metaKey) && e.target.closest("textarea")) e.target.form.requestSubmit();

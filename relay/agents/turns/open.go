@@ -176,11 +176,11 @@ func (j *job) watch() (context.Context, func()) {
 	e := j.entry
 	every := min(time.Second, max(5*time.Millisecond, min(e.TurnTimeout, e.SilentAfter, e.AskHold)/20))
 	over := make(chan struct{})
+	began := j.host.o.Now()
 	go func() {
 		defer close(over)
 		ticker := time.NewTicker(every)
 		defer ticker.Stop()
-		began := j.host.o.Now()
 		c := clock{last: began, quiet: began}
 		for {
 			select {

@@ -267,9 +267,10 @@ func TestHalt(t *testing.T) {
 }
 
 // ahead is a clock that a test puts forward.
-type ahead struct{ by atomic.Int64 }
+// With each it goes on by so much whenever somebody looks at it.
+type ahead struct{ by, each atomic.Int64 }
 
-func (c *ahead) now() time.Time { return time.Now().Add(time.Duration(c.by.Load())) }
+func (c *ahead) now() time.Time { return time.Now().Add(time.Duration(c.by.Add(c.each.Load()))) }
 
 // An agent that is silent for too long, or takes too long, is ended with the cause hung, and the next turn of its session goes on. TestWatch
 // has the rules.
@@ -288,13 +289,14 @@ func TestHung(t *testing.T) {
 			w := newWorld(t, nil, func(o *turns.Options) { o.Now = clock.now })
 			ended := w.background(turn("ada", "t1", c.script))
 			w.eventually("the agent has the turn", func() bool { return w.count(acpagent.Prompted) == 1 })
-			clock.by.Store(int64(c.wait))
+			clock.each.Store(int64(c.wait)) // the relay may be slow, and look at the clock for the first time now
 			if end := <-ended; end.Cause != wire.TurnHung || !strings.Contains(end.Error, c.reason) {
 				t.Errorf("%+v", end)
 			}
 			if w.Processes() != 0 {
 				t.Error("the process lives")
 			}
+			clock.each.Store(0)
 			w.answers(turn("ada", "t2", "do: say on"), "on")
 		})
 	}
