@@ -44,7 +44,9 @@ func (a agentRow) Hash() string {
 }
 
 // Path is the agent's conversation.
-func (a agentRow) Path() string { return "/agents/" + url.PathEscape(a.ID) }
+func (a agentRow) Path() string { return agentPath(a.ID) }
+
+func agentPath(id string) string { return "/agents/" + url.PathEscape(id) }
 
 // Indent is how many steps the row stands to the right, three at most.
 func (a agentRow) Indent() int { return min(a.Depth, 3) }
@@ -259,6 +261,6 @@ func (p *Page) speak(w http.ResponseWriter, r *http.Request, _ session) error {
 	if err != nil {
 		return err
 	}
-	http.Redirect(w, r, agentRow{ID: id}.Path(), http.StatusSeeOther)
+	http.Redirect(w, r, agentPath(id), http.StatusSeeOther)
 	return nil
 }

@@ -1,13 +1,13 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"drawbridge/api"
+	"drawbridge/api/conversation"
 	"drawbridge/bridge"
 )
 
@@ -85,7 +85,7 @@ func (p *Page) decide(w http.ResponseWriter, r *http.Request, s session) error {
 	if err == nil {
 		next := "/"
 		if key := f.Get("next"); key != "" {
-			next = item{Key: key}.Path()
+			next = needPath(key)
 		}
 		http.Redirect(w, r, next+"?done="+url.QueryEscape(d.key), http.StatusSeeOther)
 		return nil
@@ -127,7 +127,7 @@ func (p *Page) decided(ctx context.Context, key string) item {
 			if a, err := p.o.API.Agent(ctx, m.Agent); err == nil {
 				i.Who = a.Name
 			}
-			i.Chip, i.Tone, i.Line = outcome(m)
+			i.Chip, i.Tone, i.Line = conversation.Outcome(m)
 		}
 	case strings.HasPrefix(key, "trn_"):
 		if t, err := p.o.API.Turn(ctx, key); err == nil {
@@ -140,22 +140,4 @@ func (p *Page) decided(ctx context.Context, key string) item {
 	}
 	i.age(p.o.Now())
 	return i
-}
-
-// outcome says in a word what became of a command.
-func outcome(m api.Command) (chip, tone, why string) {
-	ended := cmp.Or(m.Ended, m.State)
-	switch {
-	case m.Code == "denied":
-		return "denied", "bad", m.Reason
-	case m.Code == bridge.CodeRepeat:
-		return "repeat", "info", m.Reason
-	case ended == string(bridge.CommandRefused), ended == string(bridge.CommandFailed), ended == string(bridge.CommandUncertain):
-		return ended, "bad", m.Reason
-	case ended == string(bridge.CommandHeld):
-		return ended, "wait", m.Reason
-	case m.Approved:
-		return "allowed", "ok", ""
-	}
-	return ended, "info", m.Reason
 }

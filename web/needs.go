@@ -112,7 +112,9 @@ func hashOf(model any) string {
 }
 
 // Path is where the item is open.
-func (i item) Path() string { return "/needs/" + url.PathEscape(i.Key) }
+func (i item) Path() string { return needPath(i.Key) }
+
+func needPath(key string) string { return "/needs/" + url.PathEscape(key) }
 
 // tones are the kinds with a red chip; the others have a yellow one.
 var tones = map[string]string{

@@ -11,12 +11,16 @@ import (
 	"time"
 
 	"drawbridge/api"
+	"drawbridge/api/conversation"
 	"drawbridge/bridge"
 	"drawbridge/bridge/words"
 )
 
-// maxEvents bounds the events of a page.
-const maxEvents = 100
+// maxEvents bounds the events of a page, and maxField what it shows of each field of an event, in bytes.
+const (
+	maxEvents = 100
+	maxField  = 4000
+)
 
 // event is what happened, or the same thing several times.
 type event struct {
@@ -70,7 +74,7 @@ func sentence(e api.Event) string {
 		if cause == string(bridge.CauseUser) || cause == string(bridge.CauseLaunch) || heard == "" {
 			return e.Text
 		}
-		return causes[cause] + ": " + words.OneLine(heard, 300)
+		return conversation.Cause(cause) + ": " + words.OneLine(heard, 300)
 	}
 	for _, begin := range []string{"", "launched ", "agent "} {
 		if rest, begins := strings.CutPrefix(e.Text, begin+e.Name+" "); begins && e.Name != "" {
@@ -87,16 +91,16 @@ func (p *Page) eventOf(e api.Event) event {
 		out.Tone = "bad"
 	}
 	if e.Agent != "" {
-		out.Agent = agentRow{ID: e.Agent}.Path()
+		out.Agent = agentPath(e.Agent)
 	}
 	if e.Turn != "" {
 		out.Turn = turnPath(e.Agent, e.Turn)
 	}
 	if e.Kind == bridge.EventHeld && e.Command != "" {
-		out.Command = item{Key: e.Command}.Path()
+		out.Command = needPath(e.Command)
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Fields)) {
-		out.Rows = append(out.Rows, row{Name: strings.ReplaceAll(name, "_", " "), Text: seen(e.Fields[name], maxWhy), Others: strings.Contains(e.Fields[name], "\n")})
+		out.Rows = append(out.Rows, row{Name: strings.ReplaceAll(name, "_", " "), Text: conversation.Clip(e.Fields[name], maxField), Others: strings.Contains(e.Fields[name], "\n")})
 	}
 	return out
 }

@@ -67,7 +67,7 @@ func New(o Options) (*Page, error) {
 		return nil, err
 	}
 	p := &Page{o: o, site: site, attempts: rates.New(maxAttempts, o.Now), streams: map[string][]*stream{}}
-	if p.templates, err = template.New("").Funcs(template.FuncMap{"visible": visible, "oneLine": oneLine}).ParseFS(templateFiles, "templates/*.html"); err != nil {
+	if p.templates, err = template.New("").Funcs(template.FuncMap{"visible": visible, "oneLine": oneLine, "needPath": needPath, "agentPath": agentPath}).ParseFS(templateFiles, "templates/*.html"); err != nil {
 		return nil, err
 	}
 	p.router = p.routes()
