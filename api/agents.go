@@ -44,7 +44,7 @@ type SayRequest struct {
 }
 
 func (h *Handler) listAgents(w http.ResponseWriter, r *http.Request) error {
-	q, err := readQuery(r, "state", "limit", "before", "forgotten")
+	q, err := readQuery(r, "state", "limit", "before", "forgotten", "tree")
 	if err != nil {
 		return err
 	}
@@ -60,8 +60,16 @@ func (h *Handler) listAgents(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var list AgentList
+	var root bridge.AgentID
+	if tree := q.get("tree"); tree != "" {
+		a, err := h.agentBy(r.Context(), tree)
+		if err != nil {
+			return err
+		}
+		root = a.Root
+	}
 	err = h.o.Engine.View(r.Context(), func(tx *bridge.Scene) error {
-		found, err := tx.Agents(bridge.AgentFilter{State: state, Known: q.get("forgotten") == "", Before: bridge.AgentID(q.get("before")), Limit: limit + 1})
+		found, err := tx.Agents(bridge.AgentFilter{State: state, Root: root, Known: q.get("forgotten") == "", Before: bridge.AgentID(q.get("before")), Limit: limit + 1})
 		if err != nil {
 			return err
 		}

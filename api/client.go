@@ -242,13 +242,15 @@ type ListOptions struct {
 	Limit int
 	// Before is the Next of an earlier list.
 	Before string
+	// Tree selects the agents of a tree, by the name or id of any of them.
+	Tree string
 	// Forgotten lists forgotten agents, too.
 	Forgotten bool
 }
 
 func (o ListOptions) query() url.Values {
 	q := url.Values{}
-	for key, value := range map[string]string{"state": o.State, "agent": o.Agent, "turn": o.Turn, "verb": o.Verb, "before": o.Before} {
+	for key, value := range map[string]string{"state": o.State, "agent": o.Agent, "turn": o.Turn, "verb": o.Verb, "before": o.Before, "tree": o.Tree} {
 		if value != "" {
 			q.Set(key, value)
 		}

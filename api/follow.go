@@ -46,12 +46,10 @@ type EventOptions struct {
 
 // History lists events, newest first. The list goes on while it has a Next, even where it is shorter than the limit.
 func (c *Client) History(ctx context.Context, o EventOptions) (EventList, error) {
-	q := ListOptions{Agent: o.Agent, Before: o.Before, Limit: o.Limit}.query()
+	q := ListOptions{Agent: o.Agent, Tree: o.Tree, Before: o.Before, Limit: o.Limit}.query()
 	q.Set("order", newest)
-	for key, value := range map[string]string{"tree": o.Tree, "kind": strings.Join(o.Kinds, ",")} {
-		if value != "" {
-			q.Set(key, value)
-		}
+	if len(o.Kinds) > 0 {
+		q.Set("kind", strings.Join(o.Kinds, ","))
 	}
 	return get[EventList](ctx, c, "/v1/events", q)
 }

@@ -72,8 +72,9 @@ type cli struct {
 	Agents     agentsCmd     `cmd:"" help:"List agents." group:"Watch"`
 	Turns      turnsCmd      `cmd:"" help:"List an agent's turns." group:"Watch"`
 	Commands   commandsCmd   `cmd:"" help:"List the commands of agents, with the outcome of each." group:"Watch"`
+	Turn       turnCmd       `cmd:"" help:"Show one turn whole: what the agent heard and answered, and what came of each command." group:"Watch"`
 	Tools      toolsCmd      `cmd:"" help:"Show the tool calls of a turn." group:"Watch"`
-	Tree       treeCmd       `cmd:"" help:"Show what a tree of agents has used of its budget." group:"Watch"`
+	Tree       treeCmd       `cmd:"" help:"Draw a tree of agents, and show what it has used of its budget." group:"Watch"`
 	Mail       mailCmd       `cmd:"" help:"Show the messages to an agent or to you, with the delivery state of each." group:"Watch"`
 	Memory     memoryCmd     `cmd:"" help:"Show an agent's memory, search it, and write a block." group:"Watch"`
 	Workspaces workspacesCmd `cmd:"" help:"List the workspaces of agents on people's machines: branch, dirty files, commits, size." group:"Watch"`

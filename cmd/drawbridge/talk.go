@@ -169,6 +169,7 @@ type launchCmd struct {
 	Runtime      string  `help:"Where the agent and all below it live: a name below runtimes in bridge.yaml. Without it the configuration decides." placeholder:"NAME"`
 	Join         string  `help:"Return the results of several subagents by this policy: each, all, any or a number. By default the configuration decides." placeholder:"POLICY"`
 	JoinDeadline string  `help:"Wait at most this long for the results of subagents. The default is 1h." placeholder:"SPAN"`
+	waits
 	target
 }
 
@@ -179,9 +180,16 @@ func (launchCmd) Help() string {
 
 // Run launches.
 func (c launchCmd) Run(ctx context.Context, a app) error {
-	return tell(c.target, a, func(client *api.Client) (api.Launched, error) {
+	launch := func(client *api.Client) (api.Launched, error) {
 		return client.Launch(ctx, api.LaunchRequest{Name: c.Name, Repo: c.Repo, Ref: c.Ref, Prompt: string(c.Prompt), API: c.API, Runtime: c.Runtime, JoinRequest: api.JoinRequest{Join: c.Join, JoinDeadline: c.JoinDeadline}})
-	}, func(l api.Launched) error {
+	}
+	if c.Wait {
+		return c.see(ctx, a, c.target, func(client *api.Client) (api.Turn, error) {
+			l, err := launch(client)
+			return l.Turn, err
+		})
+	}
+	return tell(c.target, a, launch, func(l api.Launched) error {
 		_, err := fmt.Fprintf(a.stdout, "%s is %s on %s; its first turn is %s\nSee what comes of it: drawbridge turns %s\n", l.Agent.Name, l.Agent.ID, l.Agent.Repo, l.Turn.ID, l.Agent.Name)
 		return err
 	})
@@ -190,17 +198,22 @@ func (c launchCmd) Run(ctx context.Context, a app) error {
 type sayCmd struct {
 	Agent string  `arg:"" help:"The agent's name or id."`
 	Text  textArg `arg:"" help:"Say this text to the agent; write - to read standard input."`
+	waits
 	target
 }
 
 // Help shows an example.
 func (sayCmd) Help() string {
-	return "A busy agent gets the text when its current turn is over.\n\nExample:\n  drawbridge say main \"Please also update the changelog\"\n  git diff | drawbridge say main -"
+	return "A busy agent gets the text when its current turn is over.\n\nExample:\n  drawbridge say main \"Please also update the changelog\"\n  git diff | drawbridge say main -\n  drawbridge say main \"Are the tests green?\" --wait"
 }
 
 // Run says.
 func (c sayCmd) Run(ctx context.Context, a app) error {
-	return tell(c.target, a, func(client *api.Client) (api.Turn, error) { return client.Say(ctx, c.Agent, string(c.Text)) }, func(t api.Turn) error {
+	say := func(client *api.Client) (api.Turn, error) { return client.Say(ctx, c.Agent, string(c.Text)) }
+	if c.Wait {
+		return c.see(ctx, a, c.target, say)
+	}
+	return tell(c.target, a, say, func(t api.Turn) error {
 		_, err := fmt.Fprintf(a.stdout, "turn %d of %s is %s (%s)\n", t.Seq, c.Agent, t.State, t.ID)
 		return err
 	})

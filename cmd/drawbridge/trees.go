@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,11 +25,76 @@ func (treeCmd) Help() string {
 
 // Run shows a tree.
 func (c treeCmd) Run(ctx context.Context, a app) error {
-	t, err := ask(c.target, a, func(client *api.Client) (api.Tree, error) { return client.Tree(ctx, c.Agent) })
+	t, err := ask(c.target, a, func(client *api.Client) (t treeAnswer, err error) {
+		if t.Tree, err = client.Tree(ctx, c.Agent); err != nil {
+			return t, err
+		}
+		list, err := client.Agents(ctx, api.ListOptions{Tree: t.Root, Forgotten: true, Limit: maxDrawn})
+		t.Agents, t.Next = list.Agents, list.Next
+		return t, err
+	})
 	if err != nil {
 		return err
 	}
-	return c.print(a, t)
+	if c.JSON {
+		return printJSON(a.stdout, t)
+	}
+	if err := t.draw(a.stdout); err != nil {
+		return err
+	}
+	return c.print(a, t.Tree)
+}
+
+// maxDrawn bounds the agents that a tree shows, the newest ones.
+const maxDrawn = 1000
+
+// treeAnswer is what drawbridge tree --json prints.
+type treeAnswer struct {
+	api.Tree
+	// Agents are those of the tree, newest first, 1,000 at most. Next is not empty if there are more.
+	Agents []api.Agent `json:"agents"`
+	Next   string      `json:"next,omitempty"`
+}
+
+// draw writes the agents of a tree, each below the one that launched it.
+func (t treeAnswer) draw(w io.Writer) error {
+	below := map[string][]api.Agent{}
+	known := map[string]bool{}
+	for _, g := range t.Agents {
+		known[g.ID] = true
+	}
+	for _, g := range slices.Backward(t.Agents) { // the oldest first
+		parent := g.Parent
+		if !known[parent] { // the root, or one whose parent is too old to be listed
+			parent = ""
+		}
+		below[parent] = append(below[parent], g)
+	}
+	list := rows{head: []string{"AGENT", "STATE", "AGE", "TASK"}}
+	var add func(parent, before string)
+	add = func(parent, before string) {
+		for i, g := range below[parent] {
+			mark, further := "├─ ", "│  "
+			switch {
+			case parent == "":
+				mark, further = "", ""
+			case i == len(below[parent])-1:
+				mark, further = "└─ ", "   "
+			}
+			state, since := g.Now()
+			list.rows = append(list.rows, row{cells: []string{before + mark + g.Name, state, age(since, time.Now()), short(g.Task, maxNote)}})
+			add(g.ID, before+further)
+		}
+	}
+	add("", "")
+	if err := list.print(w); err != nil {
+		return err
+	}
+	if t.Next != "" {
+		fmt.Fprintf(w, "… and older agents; drawbridge agents lists all\n")
+	}
+	_, err := fmt.Fprintln(w)
+	return err
 }
 
 func (t target) print(a app, tree api.Tree) error {

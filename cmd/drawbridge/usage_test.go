@@ -166,7 +166,7 @@ func TestCompletion(t *testing.T) {
 		"drawbridge relay-":                     "",
 		"drawbridge relay re":                   "revoke",
 		"drawbridge channels ":                  "list create add remove show close reopen",
-		"drawbridge say --":                     "--help --version --url --token --config --json",
+		"drawbridge say --":                     "--help --version --wait --url --token --config --json",
 		"drawbridge demo --fault ":              "kill no-webhooks",
 		"drawbridge completion ":                "bash zsh fish",
 		"drawbridge completion bash ":           "",
