@@ -525,12 +525,14 @@ func TestBrowserViews(t *testing.T) {
 	act(t, firstThen("I look first.\n"+asksOnce("")+"\nSUBAGENT: repo=github.com/evil/miner, prompt=Mine\n- SUBAGENT: repo=github.com/me/careful, prompt=x"), func(t *testing.T, s *stage) {
 		s.begin("main", "delegate")
 		s.begin("helper", "look at the docs")
+		s.join()
+		s.open(operatorToken, "")
 		s.waiting(1)
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{1280, 390} {
 				b := s.tab(t, width, map[int64]int64{1280: 900, 390: 844}[width], scheme)
 				b.logIn(s)
-				for name, path := range map[string]string{"needs": "/", "agents": "/agents", "conversation": "/agents/main", "timeline": "/timeline", "trouble": "/timeline?agent=main&show=trouble"} {
+				for name, path := range map[string]string{"needs": "/", "agents": "/agents", "conversation": "/agents/main", "timeline": "/timeline", "trouble": "/timeline?agent=main&show=trouble", "relays": "/relays"} {
 					b.open(path)
 					b.until(`document.querySelector("#live.live")`)
 					b.finds(t)

@@ -23,7 +23,7 @@ import (
 
 // page is the model of page.html: one place, as one browser sees it.
 type page struct {
-	// Place is needs, agents, agent or timeline; Title is that of the place.
+	// Place is needs, agents, agent, timeline or relays; Title is that of the place.
 	Place, Title string
 	Word         string
 	// Count is how many things wait for the person, anywhere. Sub is a few words beside the title.
@@ -141,7 +141,7 @@ func (i *item) age(now time.Time) {
 // view is what a browser looks at.
 type view struct {
 	session session
-	// place is needs, agents, agent or timeline, and agent whose conversation or timeline it is.
+	// place is one of the places, and agent whose conversation or timeline it is.
 	place, agent string
 	// turn is the turn that a conversation must show, and before the Next of an earlier part of a list; "" for none.
 	turn, before string
@@ -154,6 +154,8 @@ type view struct {
 	done string
 	// steps are what the agent of the conversation does now, over the looks of a stream; nil for a page.
 	steps *steps
+	// spaces are the workspaces at relays, over the looks of a stream; nil for a page.
+	spaces *spaces
 	// ended are turns that do not change any more, as a stream keeps them; nil for a page.
 	ended map[string]turn
 }
@@ -172,6 +174,8 @@ func (p *Page) model(ctx context.Context, v view) (page, error) {
 		err = p.agentsModel(ctx, &m)
 	case placeAgent:
 		err = p.agentModel(ctx, &m, v)
+	case placeRelays:
+		err = p.relaysModel(ctx, &m, v)
 	case placeTimeline:
 		err = p.timelineModel(ctx, &m, v)
 	default:
@@ -186,6 +190,7 @@ const (
 	placeAgents   = "agents"
 	placeAgent    = "agent"
 	placeTimeline = "timeline"
+	placeRelays   = "relays"
 )
 
 // needsModel collects what waits for the person.

@@ -16,6 +16,7 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/rates"
 )
@@ -67,7 +68,7 @@ func New(o Options) (*Page, error) {
 		return nil, err
 	}
 	p := &Page{o: o, site: site, attempts: rates.New(maxAttempts, o.Now), streams: map[string][]*stream{}}
-	if p.templates, err = template.New("").Funcs(template.FuncMap{"visible": visible, "oneLine": oneLine, "needPath": needPath, "agentPath": agentPath}).ParseFS(templateFiles, "templates/*.html"); err != nil {
+	if p.templates, err = template.New("").Funcs(template.FuncMap{"visible": visible, "oneLine": oneLine, "count": words.Count[int], "needPath": needPath, "agentPath": agentPath}).ParseFS(templateFiles, "templates/*.html"); err != nil {
 		return nil, err
 	}
 	p.router = p.routes()
@@ -85,7 +86,7 @@ func (p *Page) routes() *mux.Router {
 			h(w, r)
 		}).Methods(methods...)
 	}
-	for path, place := range map[string]string{"/": placeNeeds, "/needs/{key}": placeNeeds, "/agents": placeAgents, "/agents/{agent}": placeAgent, "/timeline": placeTimeline} {
+	for path, place := range map[string]string{"/": placeNeeds, "/needs/{key}": placeNeeds, "/agents": placeAgents, "/agents/{agent}": placeAgent, "/timeline": placeTimeline, "/relays": placeRelays} {
 		route(path, p.inside(p.see(place)), http.MethodGet, http.MethodHead)
 	}
 	route("/agents/{agent}/{verb:say|stop|resume}", p.inside(p.speak), http.MethodPost)

@@ -118,7 +118,10 @@ type world struct {
 	records *passes
 	handler http.Handler
 	// steps are what api.Options.Live tells.
-	steps  func(after int64) api.Live
+	steps func(after int64) api.Live
+	// relays and spaces are what api.Options has.
+	relays bridge.RelayAdmin
+	spaces func(context.Context) (api.WorkspaceList, error)
 	client *api.Client
 	cookie string
 }
@@ -175,7 +178,7 @@ func (w *world) open(token, shownAt string) {
 	}
 	h, err := api.New(api.Options{Engine: w.engine, Policy: allow, Token: token, PublicURL: shownAt, Log: zerolog.Nop(), Live: func(_ context.Context, _ bridge.Agent, after int64) (api.Live, error) {
 		return w.steps(after), nil
-	}, Page: func(c *api.Client) (api.Page, error) {
+	}, Relays: w.relays, RelayDoor: http.NotFoundHandler(), Workspaces: w.spaces, Page: func(c *api.Client) (api.Page, error) {
 		w.client = c
 		return web.New(web.Options{API: c, Watch: w.engine.Watch, Records: w.records, Token: token, URL: shownAt})
 	}})
@@ -789,4 +792,62 @@ func kinds(page string) string {
 		all = append(all, found[1])
 	}
 	return strings.Join(all, " ")
+}
+
+// machines are relays of which a test says everything.
+type machines struct {
+	bridge.RelayAdmin
+	list []bridge.RelayView
+}
+
+func (m *machines) RelayList(_ context.Context, _ string, limit int) ([]bridge.RelayView, error) {
+	return m.list[:min(limit, len(m.list))], nil
+}
+
+func (*machines) Invitations(context.Context) ([]bridge.RelayJoin, error) { return nil, nil }
+
+// join gives the bridge two relays.
+func (w *world) join() *machines {
+	now := time.Now()
+	m := &machines{list: []bridge.RelayView{
+		{Relay: bridge.Relay{Name: "desk", State: bridge.RelayEnrolled, SeenAt: now.Add(-time.Hour)}},
+		{Relay: bridge.Relay{Name: "laptop", State: bridge.RelayEnrolled, ConnectedAt: now, SeenAt: now, StoppedAt: now}, Connected: true, KeyID: "k-1",
+			Offers:  []bridge.RelayOffer{{Action: "lock", Approval: "each", Bridge: true, ApproveBy: "bridge", Shows: "/bin/lock <b>"}, {Action: "backup", Approval: "never"}},
+			Running: []bridge.RelayRun{{Request: "op", Action: "backup", Since: now, Stdout: "one\n"}}},
+	}}
+	w.relays, w.spaces = m, func(context.Context) (api.WorkspaceList, error) {
+		return api.WorkspaceList{Workspaces: []api.Workspace{{Relay: "laptop", Name: "a", Agent: "ada", Branch: "fix", Dirty: 2, Unfetched: 1}, {Relay: "laptop", Name: "b"}},
+			Missing: []api.RelayTrouble{{Relay: "desk", Error: "it is not connected"}}}, nil
+	}
+	return m
+}
+
+// The relays: what each runs, offers and holds that is nowhere else, those first that need a look; and what a running action writes, each second.
+func TestRelays(t *testing.T) {
+	t.Parallel()
+	play(t, asksOnce, func(t *testing.T, w *world) {
+		w.logIn()
+		if page := w.get("/relays").Body.String(); !strings.Contains(page, "No machine has joined.") {
+			t.Errorf("a bridge without relays:\n%s", page)
+		}
+		m := w.join()
+		w.open(operatorToken, "")
+		page := w.get("/relays").Body.String()
+		for _, want := range []string{`<span class="chip bad">stopped</span><p><b>laptop</b>`, "The kill switch is on", "runs <b>backup</b>", "one</pre>", "asks the operator\n<code>/bin/lock &lt;b&gt;</code>", "asks nobody",
+			`<a href="/agents/ada">ada</a></dt><dd>fix, 2 files in no commit, 1 commit that your clone does not have`, `<span class="chip wait">away</span><p><b>desk</b>`, "it is not connected", "1 connected, 1 away"} {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s is missing in\n%s", want, page)
+			}
+		}
+		if strings.Index(page, "<b>laptop</b>") > strings.Index(page, "<b>desk</b>") {
+			t.Error("a relay that needs a look stands below one that does not")
+		}
+		r := w.listen("&place=relays")
+		defer r.end()
+		r.next(t)
+		m.list[1].Running[0].Stdout += "two\n"
+		if n := r.next(t); !strings.Contains(n.Items[0].HTML, "one\ntwo</pre>") || n.Items[1].HTML != "" {
+			t.Errorf("a second later: %+v", n)
+		}
+	})
 }

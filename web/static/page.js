@@ -99,7 +99,7 @@ function put(old, fresh) {
     input.value = was.querySelector("input[name=value]").value;
     if (writing && was.open) input.focus();
   });
-  if (!fresh.classList.contains("card")) return;
+  if (!fresh.classList.contains("now")) return;
   moved();
   fresh.classList.add("changed");
 }
@@ -303,7 +303,7 @@ document.addEventListener("keydown", (e) => {
   }
   if (performance.now() - led < 1500) { // the second key of two goes to a place, and never decides
     led = -1e9;
-    const place = { a: "/agents", n: "/", t: "/timeline" }[e.key];
+    const place = { a: "/agents", n: "/", t: "/timeline", r: "/relays" }[e.key];
     if (place) location.assign(place);
     return;
   }

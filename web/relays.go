@@ -1,0 +1,188 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+	"time"
+
+	"drawbridge/api"
+	"drawbridge/bridge"
+	"drawbridge/bridge/words"
+)
+
+// The bounds of the place about relays.
+const (
+	// maxOutput is how much of the end of a running action's output is shown, in bytes.
+	maxOutput = 4000
+	// spacesFor is how long what relays told about workspaces is shown, and askSpaces how long they may take to tell it.
+	spacesFor = 15 * time.Second
+	askSpaces = 3 * time.Second
+)
+
+// relay is one machine: how it is connected, what runs there, what it offers and what work lies there.
+type relay struct {
+	Name, State, Tone string
+	Since             time.Time
+	Ago, Full         string
+	// Notes are what a person should know, the most urgent first.
+	Notes   []string
+	Running []running
+	Offers  []offer
+	// Spaces are the workspaces with work that is nowhere else, of Workspaces in all.
+	Spaces     []row
+	Workspaces int
+	KeyID      string
+}
+
+// running is an action that runs now. Output is the end of what it wrote.
+type running struct {
+	Action, Output, Ago, Full string
+}
+
+// offer is an action that the relay's own list has. Who must agree, "" for nobody.
+type offer struct{ Action, Who, Shows string }
+
+func (r relay) key() string { return "relay-" + r.Name }
+
+// HTML implements keyed.
+func (r relay) HTML(p *Page) (template.HTML, error) { return p.fragment("relay.html", r) }
+
+// Hash implements keyed.
+func (r relay) Hash() string {
+	r.Ago, r.Running = "", slices.Clone(r.Running)
+	for i := range r.Running {
+		r.Running[i].Ago = ""
+	}
+	return hashOf(r)
+}
+
+// spaces are what relays told about workspaces, as a stream keeps it.
+type spaces struct {
+	at   time.Time
+	list api.WorkspaceList
+}
+
+// look asks the relays about their workspaces unless they were asked a moment ago.
+func (s *spaces) look(ctx context.Context, c *api.Client, now time.Time) api.WorkspaceList {
+	if now.Sub(s.at) < spacesFor {
+		return s.list
+	}
+	ctx, cancel := context.WithTimeout(ctx, askSpaces)
+	defer cancel()
+	list, err := c.Workspaces(ctx)
+	if err != nil {
+		list = s.list // the relays stand on the page all the same
+	}
+	s.at, s.list = now, list
+	return list
+}
+
+// relaysModel collects the relays: those first of which a person should know something.
+func (p *Page) relaysModel(ctx context.Context, m *page, v view) error {
+	m.Title, m.Live = "Relays", "place="+placeRelays
+	m.Quiet = "No machine has joined. To let one run actions and agents, type: drawbridge relay token NAME"
+	list, err := p.o.API.Relays(ctx, "", 0)
+	if bridge.KindOf(err) == bridge.NotFound { // this bridge takes no relays
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if v.spaces == nil {
+		v.spaces = &spaces{}
+	}
+	work := v.spaces.look(ctx, p.o.API, p.o.Now())
+	var all []relay
+	away := 0
+	for _, r := range list.Relays {
+		one := p.relayOf(r, work)
+		if one.State == "away" {
+			away++
+		}
+		m.Busy = m.Busy || len(one.Running) > 0
+		all = append(all, one)
+	}
+	slices.SortStableFunc(all, func(a, b relay) int { return cmp.Compare(len(b.Notes), len(a.Notes)) })
+	for _, one := range all {
+		m.Items = append(m.Items, one)
+	}
+	m.Sub = fmt.Sprintf("%d connected", len(all)-away)
+	if away > 0 {
+		m.Sub += fmt.Sprintf(", %d away", away)
+	}
+	if list.Next != "" {
+		m.Sub += "; drawbridge relay list shows all"
+	}
+	return nil
+}
+
+// relayOf makes a relay's part of the page.
+func (p *Page) relayOf(r api.Relay, work api.WorkspaceList) relay {
+	now := p.o.Now()
+	out := relay{Name: r.Name, State: r.State, KeyID: r.KeyID, Since: r.SeenAt, Tone: map[string]string{"connected": "ok", "away": "wait", "revoked": "bad"}[r.State]}
+	if r.Connected != nil {
+		out.Since = *r.Connected
+	}
+	if !out.Since.IsZero() {
+		out.Ago, out.Full = span(now.Sub(out.Since)), out.Since.UTC().Format(time.RFC3339)
+	}
+	if r.Copy != nil {
+		out.Notes = append(out.Notes, fmt.Sprintf("A relay was refused that shows an older state (epoch %d, and %d is the last one). If you put the relay's state back, decide it under Needs you.", r.Copy.Epoch, r.Epoch))
+	}
+	if r.Stopped != nil {
+		out.State, out.Tone = "stopped", "bad"
+		out.Notes = append(out.Notes, "The kill switch is on since "+r.Stopped.UTC().Format(time.DateTime)+" UTC. No action starts there. To let it go on, type there: drawbridge-relay start")
+	}
+	if r.Outdated != nil {
+		out.Notes = append(out.Notes, "Its relay.yaml is newer than the rules that it follows. To use the new rules, start the relay again.")
+	}
+	for _, run := range r.Running {
+		text := strings.TrimRight(run.Stdout+run.Stderr, "\n")
+		if len(text) > maxOutput {
+			text = "…" + strings.ToValidUTF8(text[len(text)-maxOutput:], "")
+		}
+		out.Running = append(out.Running, running{Action: run.Action, Output: text, Ago: span(now.Sub(run.Since)), Full: run.Since.UTC().Format(time.RFC3339)})
+	}
+	for _, o := range r.Offers {
+		who := bridge.RelayOffer{Approval: o.Approval, Bridge: o.Bridge, ApproveBy: o.ApproveBy}.Approver()
+		out.Offers = append(out.Offers, offer{Action: o.Action, Who: who, Shows: o.Shows})
+	}
+	for _, w := range work.Workspaces {
+		if w.Relay != r.Name {
+			continue
+		}
+		if out.Workspaces++; w.Dirty == 0 && w.Unfetched == 0 && len(w.Unsaved) == 0 && w.Error == "" {
+			continue
+		}
+		out.Spaces = append(out.Spaces, spaceOf(w))
+	}
+	for _, missing := range work.Missing {
+		if missing.Relay == r.Name {
+			out.Spaces = append(out.Spaces, row{Name: "not known", Text: missing.Error})
+		}
+	}
+	return out
+}
+
+// spaceOf says which work of a workspace is nowhere else.
+func spaceOf(w api.Workspace) row {
+	parts := []string{cmp.Or(w.Branch, "no branch")}
+	if w.Dirty > 0 {
+		parts = append(parts, words.Count(w.Dirty, "file")+" in no commit")
+	}
+	if w.Unfetched > 0 {
+		parts = append(parts, words.Count(w.Unfetched, "commit")+" that your clone does not have")
+	}
+	if w.Error != "" {
+		parts = append(parts, w.Error)
+	}
+	out := row{Name: cmp.Or(w.Agent, w.Name), Text: strings.Join(parts, ", ")}
+	if w.Agent != "" {
+		out.Link = agentPath(w.Agent)
+	}
+	return out
+}
