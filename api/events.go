@@ -82,14 +82,17 @@ func (h *Handler) eventFilter(ctx context.Context, q query) (f bridge.EventFilte
 		}
 		f.Root = a.Root
 	}
-	var kinds []string
-	for kind := range strings.SplitSeq(q.get("kind"), ",") {
-		if kind != "" && !slices.Contains(bridge.EventKinds, kind) {
+	if q.get("kind") == "" {
+		return f, nil
+	}
+	kinds := strings.Split(q.get("kind"), ",")
+	for _, kind := range kinds {
+		if !slices.Contains(bridge.EventKinds, kind) {
 			return f, bridge.Errorf(bridge.Invalid, "kind: %+.40q is none of %s", kind, strings.Join(bridge.EventKinds, ", "))
 		}
-		kinds = append(kinds, kind)
 	}
-	f.Kinds = strings.Join(kinds, " ")
+	slices.Sort(kinds)
+	f.Kinds = strings.Join(slices.Compact(kinds), " ")
 	return f, nil
 }
 

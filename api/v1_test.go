@@ -305,6 +305,7 @@ func TestHistory(t *testing.T) {
 		"/v1/events?before=7":                        "order=newest",
 		"/v1/events?order=newest&after=1":            "leave out after",
 		"/v1/events?agent=one":                       "order=newest",
+		"/v1/events?order=newest&kind=,":             "is none of agent, launched",
 		"/v1/events?order=newest&kind=walks":         "is none of agent, launched",
 		"/v1/events?order=newest&agent=three":        "three",
 		"/v1/events?order=newest&agent=one&tree=two": "not in this tree",

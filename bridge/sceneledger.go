@@ -130,12 +130,13 @@ type (
 		After int64
 		Limit int
 	}
-	// NeedHistory is the newest events that a filter selects, of those above a number.
+	// NeedHistory is the newest events that a filter selects, of those above a number. With End no event with a lower number comes later.
 	NeedHistory struct {
 		needs
 		EventFilter
 		After int64
 		Limit int
+		End   bool
 	}
 	// NeedWork is the work of an id. In a step the store keeps others from it.
 	NeedWork struct {
@@ -534,7 +535,8 @@ func (s *Scene) Events(after int64, limit int) ([]Event, error) {
 const maxLook = 20_000
 
 // History lists the events that a filter selects, newest first, at most limit of them; 0 is 100. next is the Before with which the list goes on, 0 at
-// its end. A list can be shorter than limit and still go on. Events of the step itself are not among them.
+// its end. A list can be shorter than limit and still go on. Events of the step itself are not among them. An event with a lower number than that of
+// the newest may still come; see LastEvent.
 func (s *Scene) History(f EventFilter, limit int) (list []Event, next int64, err error) {
 	if f.Agent != "" && f.Root == "" { // events are found by their tree
 		a, err := s.Agent(f.Agent)
@@ -545,17 +547,17 @@ func (s *Scene) History(f EventFilter, limit int) (list []Event, next int64, err
 	}
 	after := int64(0)
 	if f.Kinds != "" && f.Root == "" {
-		if f.Before == 0 {
-			newest, err := s.newest(EventFilter{}, 0, 1)
-			if err != nil || len(newest) == 0 {
-				return nil, 0, err
-			}
-			f.Before = newest[0].Seq + 1
+		newest, err := s.newest(NeedHistory{Limit: 1})
+		if err != nil || len(newest) == 0 {
+			return nil, 0, err
+		}
+		if end := newest[0].Seq + 1; f.Before == 0 || f.Before > end {
+			f.Before = end
 		}
 		after = max(0, f.Before-1-maxLook)
 	}
 	limit = limitOr(limit)
-	list, err = s.newest(f, after, limit+1)
+	list, err = s.newest(NeedHistory{EventFilter: f, After: after, Limit: limit + 1})
 	switch {
 	case err != nil:
 		return nil, 0, err
@@ -568,11 +570,20 @@ func (s *Scene) History(f EventFilter, limit int) (list []Event, next int64, err
 	return list, next, nil
 }
 
-func (s *Scene) newest(f EventFilter, after int64, limit int) ([]Event, error) {
+// LastEvent is the number of the newest event, 0 for none. No event with a lower number comes later, so that a reader may go on after it.
+func (s *Scene) LastEvent() (int64, error) {
+	newest, err := s.newest(NeedHistory{Limit: 1, End: true})
+	if err != nil || len(newest) == 0 {
+		return 0, err
+	}
+	return newest[0].Seq, nil
+}
+
+func (s *Scene) newest(n NeedHistory) ([]Event, error) {
 	return eventsOf(first(s, &s.Rows.Past, look[Event]{
-		need:  func(limit int) Need { return NeedHistory{EventFilter: f, After: after, Limit: limit} },
-		limit: limit,
-		match: func(e *Event) bool { return e.Seq > after && f.Selects(*e) },
+		need:  func(limit int) Need { n.Limit = limit; return n },
+		limit: n.Limit,
+		match: func(e *Event) bool { return e.Seq > n.After && n.Selects(*e) },
 		order: func(a, b *Event) int { return cmp.Compare(b.Seq, a.Seq) },
 	}))
 }

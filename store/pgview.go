@@ -42,9 +42,11 @@ func (d *postgresDB) viewWhole(ctx context.Context, s *Store, fn func(*bridge.Sc
 }
 
 func isEvents(n bridge.Need) bool {
-	switch n.(type) {
-	case bridge.NeedEvents, bridge.NeedHistory:
+	switch n := n.(type) {
+	case bridge.NeedEvents:
 		return true
+	case bridge.NeedHistory: // nobody goes on after the others
+		return n.End
 	}
 	return false
 }

@@ -205,6 +205,9 @@ func (p *Page) turns(ctx context.Context, a api.Agent, v *view) (api.TurnList, e
 	if err != nil {
 		return list, err
 	}
+	if t.Agent != a.ID {
+		return list, bridge.Errorf(bridge.NotFound, "agent %s has no such turn", a.Name)
+	}
 	v.before = fmt.Sprint(t.Seq + 1)
 	return p.o.API.Turns(ctx, a.ID, api.ListOptions{Limit: maxTurns, Before: v.before})
 }

@@ -19,7 +19,7 @@ import (
 	"drawbridge/web"
 )
 
-// BenchmarkPage is the whole page of a bridge with 10,000 agents, of which 64 are busy, 100,000 turns and 100 held commands, in SQLite.
+// BenchmarkPage is the whole page of a bridge with 10,000 agents, of which 64 are busy, 100,000 turns, 300,000 events and 100 held commands, in SQLite.
 func BenchmarkPage(b *testing.B) {
 	db, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "drawbridge.db"))
 	if err != nil {
@@ -45,10 +45,21 @@ func BenchmarkPage(b *testing.B) {
 		b.Fatal(err)
 	}
 	w.cookie, _, _ = strings.Cut(w.spend(link.Path).Header().Get("Set-Cookie"), ";")
-	for b.Loop() {
-		if rec := w.get("/"); rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), "(100) Needs you") || !strings.Contains(rec.Body.String(), "20 of 64") {
-			b.Fatalf("%d %s", rec.Code, rec.Body)
-		}
+	for _, place := range []struct{ name, path, want string }{
+		{"needs", "/", "20 of 64"},
+		{"agents", "/agents", "the newest 500"},
+		{"conversation", "/agents/agent-7", "Turn 10"},
+		{"timeline", "/timeline", "Earlier events"},
+		{"timeline of an agent", "/timeline?agent=agent-7", "turn=trn_00007_9"},
+		{"timeline of a rare kind", "/timeline?show=mail", "may be further back"},
+	} {
+		b.Run(place.name, func(b *testing.B) {
+			for b.Loop() {
+				if rec := w.get(place.path); rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), "(100) ") || !strings.Contains(rec.Body.String(), place.want) {
+					b.Fatalf("%d %s", rec.Code, rec.Body)
+				}
+			}
+		})
 	}
 }
 
@@ -71,6 +82,11 @@ func fill(b *testing.B, db *store.Store) {
 					t := bridge.Turn{ID: bridge.TurnID(fmt.Sprintf("trn_%05d_%d", n, i)), Agent: a.ID, Cause: bridge.CauseUser, Text: "do it", State: bridge.TurnReplied, Reply: "done", CreatedAt: at}
 					if _, err := tx.InsertTurn(t); err != nil {
 						return err
+					}
+					for _, kind := range []string{bridge.EventTurn, bridge.EventCompleted, bridge.EventReply} {
+						if err := tx.AppendEvent(bridge.Event{At: at, Kind: kind, Agent: a.ID, Name: a.Name, Root: a.Root, Turn: t.ID, Text: "do it"}); err != nil {
+							return err
+						}
 					}
 				}
 				if n < held {

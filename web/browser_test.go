@@ -290,12 +290,12 @@ func TestBrowserDecidesByKeyboard(t *testing.T) {
 		b := s.inside(t)
 		defer b.close()
 		s.begin("main", "delegate")
-		held := s.waiting(2)
+		s.waiting(2)
 		b.until(`document.querySelector(".card.now")`)
 		b.press("a") // too early
 		b.steady()
-		if now := s.waiting(2); len(now) != len(held) {
-			t.Error("a key decided what nobody could have read")
+		if now, err := s.client.Commands(t.Context(), api.ListOptions{State: "held"}); err != nil || len(now.Commands) != 2 {
+			t.Errorf("a key decided what nobody could have read: %+v, %v", now, err)
 		}
 		b.finds(t)
 		open := func() (key, bytes string) {
@@ -404,7 +404,7 @@ func TestBrowserClearsAHundred(t *testing.T) {
 	})
 }
 
-// Two people look at the same card. One answers; the other sees who did, and cannot answer again.
+// Several people look at the same card. One answers; the others see it, and one whose page is not live cannot answer again.
 func TestBrowserTwoPeople(t *testing.T) {
 	act(t, firstThen(asksOnce("")), func(t *testing.T, s *stage) {
 		one, two := s.inside(t), s.inside(t)
@@ -412,12 +412,19 @@ func TestBrowserTwoPeople(t *testing.T) {
 		defer two.close()
 		s.begin("main", "delegate")
 		m := s.waiting(1)[0]
-		one.steady()
-		two.steady()
-		two.press("a")
+		three := s.inside(t)
+		defer three.close()
+		for _, b := range []tab{one, two, three} {
+			b.steady()
+		}
+		three.is(`(stream.close(), clearTimeout(retry), true)`) // this page hears nothing
+		two.until(`performance.now() > placed`)
+		two.do(chromedp.Click(`.card.now form[data-shortcut="a"] button`))
 		two.sees("allowed")
 		one.until(`document.querySelector("[data-done]") && !document.querySelector(".card.now")`)
-		one.press("d")
+		three.press("d", "N", "o", "\r")
+		three.until(`document.querySelector("[data-done]") && !document.querySelector(".card.now")`)
+		three.sees("allowed")
 		s.command(m.ID, func(c api.Command) bool { return c.Approved })
 	})
 }
@@ -441,7 +448,7 @@ func TestBrowserOutlivesARestart(t *testing.T) {
 	})
 }
 
-// Ten thousand events a minute arrive, for fifteen seconds. The page shows the last of them within a second of its end, and stays small.
+// Ten thousand events a minute arrive, for fifteen seconds. The page shows the last of them, stays small, and says how late it was.
 func TestBrowserTakesAFlood(t *testing.T) {
 	act(t, firstThen("Nothing to do."), func(t *testing.T, s *stage) {
 		s.begin("main", "delegate")
@@ -478,6 +485,42 @@ func TestBrowserTakesAFlood(t *testing.T) {
 	})
 }
 
+// While somebody reads an event, new ones wait, and so does what happens again in an open line. A button shows them.
+func TestBrowserReadsInPeace(t *testing.T) {
+	act(t, firstThen("Nothing to do."), func(t *testing.T, s *stage) {
+		s.begin("main", "delegate")
+		b := s.inside(t)
+		defer b.close()
+		a, err := s.client.Agent(t.Context(), "main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		happens := func(kind, text string) {
+			t.Helper()
+			if err := s.engine.Change(t.Context(), func(tx bridge.Change) error {
+				return tx.Record(kind, bridge.Agent{ID: bridge.AgentID(a.ID), Name: a.Name, Root: bridge.AgentID(a.Root)}, bridge.Event{Text: text})
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.open("/timeline")
+		b.sees("Nothing to do.")
+		happens(bridge.EventRetry, "tried once")
+		b.sees("tried once")
+		b.do(chromedp.Click(".event summary"))
+		happens(bridge.EventRetry, "tried twice")
+		b.until(`!document.getElementById("newer").hidden`)
+		happens(bridge.EventMemory, "something else")
+		b.until(`document.getElementById("newer").textContent === "1 new event"`)
+		if !b.is(`document.querySelector(".event details").open && !document.body.innerText.includes("tried twice")`) {
+			t.Errorf("the page changed under a reader:\n%s", b.text())
+		}
+		b.do(chromedp.Click("#newer"))
+		b.sees("something else")
+		b.until(`document.querySelectorAll(".event .took")[0].textContent === "2 times" && document.getElementById("newer").hidden`)
+	})
+}
+
 // markup and hidden are what an agent writes that wants to be taken for something else. No command may hold hidden characters.
 const (
 	markup = "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'> {{.Word}} </textarea></pre></details>"
@@ -498,10 +541,12 @@ func TestBrowserShowsHostileText(t *testing.T) {
 		s.begin("main", "delegate "+markup+hidden)
 		s.begin("big", "much")
 		m := s.waiting(1)[0]
+		s.join().list[2].Running[0].Stdout = markup + hidden
+		s.open(operatorToken, "")
 		for _, width := range []int64{1280, 390} {
 			b := s.tab(t, width, 844, "dark")
 			b.logIn(s)
-			for _, path := range []string{"/", "/needs/" + m.ID, "/agents", "/agents/main", "/agents/big", "/timeline", "/timeline?agent=main&show=commands"} {
+			for _, path := range []string{"/", "/needs/" + m.ID, "/agents", "/agents/main", "/agents/big", "/timeline", "/timeline?agent=main&show=commands", "/relays"} {
 				b.open(path)
 				b.until(`document.querySelector("#live.live")`)
 				if path == "/timeline" {

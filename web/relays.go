@@ -26,8 +26,10 @@ const (
 // relay is one machine: how it is connected, what runs there, what it offers and what work lies there.
 type relay struct {
 	Name, State, Tone string
-	Since             time.Time
-	Ago, Full         string
+	// Stopped says that the kill switch is on.
+	Stopped   bool
+	Since     time.Time
+	Ago, Full string
 	// Notes are what a person should know, the most urgent first.
 	Notes   []string
 	Running []running
@@ -97,10 +99,13 @@ func (p *Page) relaysModel(ctx context.Context, m *page, v view) error {
 	}
 	work := v.spaces.look(ctx, p.o.API, p.o.Now())
 	var all []relay
-	away := 0
+	connected, away := 0, 0
 	for _, r := range list.Relays {
 		one := p.relayOf(r, work)
-		if one.State == "away" {
+		switch one.State {
+		case "connected":
+			connected++
+		case "away":
 			away++
 		}
 		m.Busy = m.Busy || len(one.Running) > 0
@@ -110,7 +115,7 @@ func (p *Page) relaysModel(ctx context.Context, m *page, v view) error {
 	for _, one := range all {
 		m.Items = append(m.Items, one)
 	}
-	m.Sub = fmt.Sprintf("%d connected", len(all)-away)
+	m.Sub = fmt.Sprintf("%d connected", connected)
 	if away > 0 {
 		m.Sub += fmt.Sprintf(", %d away", away)
 	}
@@ -134,7 +139,7 @@ func (p *Page) relayOf(r api.Relay, work api.WorkspaceList) relay {
 		out.Notes = append(out.Notes, fmt.Sprintf("A relay was refused that shows an older state (epoch %d, and %d is the last one). If you put the relay's state back, decide it under Needs you.", r.Copy.Epoch, r.Epoch))
 	}
 	if r.Stopped != nil {
-		out.State, out.Tone = "stopped", "bad"
+		out.Stopped = true
 		out.Notes = append(out.Notes, "The kill switch is on since "+r.Stopped.UTC().Format(time.DateTime)+" UTC. No action starts there. To let it go on, type there: drawbridge-relay start")
 	}
 	if r.Outdated != nil {
@@ -170,6 +175,9 @@ func (p *Page) relayOf(r api.Relay, work api.WorkspaceList) relay {
 
 // spaceOf says which work of a workspace is nowhere else.
 func spaceOf(w api.Workspace) row {
+	if len(w.Unsaved) > 0 {
+		return row{Name: cmp.Or(w.Agent, w.Name), Link: agentOf(w), Text: strings.Join(w.Unsaved, "\n")}
+	}
 	parts := []string{cmp.Or(w.Branch, "no branch")}
 	if w.Dirty > 0 {
 		parts = append(parts, words.Count(w.Dirty, "file")+" in no commit")
@@ -180,9 +188,13 @@ func spaceOf(w api.Workspace) row {
 	if w.Error != "" {
 		parts = append(parts, w.Error)
 	}
-	out := row{Name: cmp.Or(w.Agent, w.Name), Text: strings.Join(parts, ", ")}
-	if w.Agent != "" {
-		out.Link = agentPath(w.Agent)
+	return row{Name: cmp.Or(w.Agent, w.Name), Link: agentOf(w), Text: strings.Join(parts, ", ")}
+}
+
+// agentOf is the conversation of a workspace's agent, "" for one that is gone.
+func agentOf(w api.Workspace) string {
+	if w.Agent == "" {
+		return ""
 	}
-	return out
+	return agentPath(w.Agent)
 }

@@ -33,6 +33,8 @@ type event struct {
 	// Agent and Turn are where it happened, and Command where the command that is held waits; "" for none.
 	Agent, Turn, Command string
 	Rows                 []row
+	// first is when it happened first.
+	first time.Time
 }
 
 // past is an earlier time of a thing that happened again.
@@ -53,7 +55,7 @@ func (e event) Hash() string {
 func (e event) Times() int { return 1 + len(e.Before) }
 
 // Link shows the event as the first of the page.
-func (e event) Link() string { return fmt.Sprintf("/timeline?before=%d#%s", e.Seq+1, e.Key) }
+func (e event) Link() string { return fmt.Sprintf("/timeline?before=%d", e.Seq+1) }
 
 // eventTones are the colors of the kinds.
 var eventTones = map[string]string{
@@ -64,8 +66,11 @@ var eventTones = map[string]string{
 	bridge.EventTurnFailed: "bad", bridge.EventFailed: "bad", bridge.EventRefused: "bad", bridge.EventDenied: "bad", bridge.EventUncertain: "bad", bridge.EventAlarm: "bad", bridge.EventStopped: "bad",
 }
 
-// again are the kinds that are one line however often they happen to an agent, until it answers.
+// again are the kinds that are one line however often they happen to an agent, until it answers or apart passes.
 var again = []string{bridge.EventRetry, bridge.EventAsleep, bridge.EventThrottled, bridge.EventDuplicate}
+
+// apart is longer than the bridge waits before it tries something again.
+const apart = 2 * time.Hour
 
 // sentence is what an event says after the agent's name.
 func sentence(e api.Event) string {
@@ -85,7 +90,7 @@ func sentence(e api.Event) string {
 }
 
 func (p *Page) eventOf(e api.Event) event {
-	out := event{Key: fmt.Sprint("e", e.Seq), Seq: e.Seq, Kind: strings.ReplaceAll(e.Kind, "_", " "), Tone: eventTones[e.Kind], Who: e.Name, Text: sentence(e), At: e.At,
+	out := event{Key: fmt.Sprint("e", e.Seq), Seq: e.Seq, Kind: strings.ReplaceAll(e.Kind, "_", " "), Tone: eventTones[e.Kind], Who: e.Name, Text: sentence(e), At: e.At, first: e.At,
 		Ago: span(p.o.Now().Sub(e.At)), Full: e.At.UTC().Format(time.RFC3339)}
 	if code := e.Fields["exit_code"]; e.Kind == bridge.EventExecuted && code != "0" && code != "" {
 		out.Tone = "bad"
@@ -234,7 +239,8 @@ func (p *Page) told(events []api.Event) (all []keyed) {
 		}
 		if slices.Contains(again, e.Kind) {
 			one.Key = fmt.Sprint(e.Kind, e.Seq)
-			if newer := runs[e.Kind+e.Agent]; newer != nil {
+			if newer := runs[e.Kind+e.Agent]; newer != nil && newer.first.Sub(e.At) < apart {
+				newer.first = e.At
 				newer.Key = one.Key // the first of a run names it, so that the line stays the same when it happens again
 				newer.Before = append(newer.Before, past{one.Full, one.Text})
 				continue

@@ -34,6 +34,10 @@ func TestTold(t *testing.T) {
 	if want := []string{"third", "broke", "elsewhere", "done", "before"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+	// Under Trouble no answer parts them.
+	if parted := p.told([]api.Event{{Seq: 2, At: now, Kind: bridge.EventRetry, Agent: "ada"}, {Seq: 1, At: now.Add(-apart), Kind: bridge.EventRetry, Agent: "ada"}}); len(parted) != 2 {
+		t.Errorf("what is tried again on another day is the same line: %+v", parted)
+	}
 	later := p.told(append([]api.Event{of(9, bridge.EventRetry, "ada", "trn_4", "fourth")}, events...))
 	if all[0].(event).Key != later[0].(event).Key || later[0].(event).Times() != 4 {
 		t.Errorf("the line becomes another one: %+v", later[0])

@@ -731,7 +731,7 @@ func TestTimeline(t *testing.T) {
 		w.logIn()
 		all := w.get("/timeline").Body.String()
 		held, asked := strings.Index(all, `<span class="chip wait">held</span><span class="line"><b>main</b>`), strings.Index(all, `<span class="chip info">agent</span>`)
-		if held < 0 || asked < held || !strings.Contains(all, `<a href="/needs/`+w.held().ID+`">Decide</a>`) || !strings.Contains(all, `Noted &lt;script&gt;<span class="code">U&#43;202E</span>all.`) || strings.Contains(all, "<script>") {
+		if held < 0 || asked < held || !strings.Contains(all, `<a href="/needs/`+w.held().ID+`">Decide, or see what came of it</a>`) || !strings.Contains(all, `Noted &lt;script&gt;<span class="code">U&#43;202E</span>all.`) || strings.Contains(all, "<script>") {
 			t.Errorf("the timeline:\n%s", all)
 		}
 		if got := kinds(w.get("/timeline?show=trouble").Body.String()); got != "refused" {
@@ -810,13 +810,14 @@ func (*machines) Invitations(context.Context) ([]bridge.RelayJoin, error) { retu
 func (w *world) join() *machines {
 	now := time.Now()
 	m := &machines{list: []bridge.RelayView{
+		{Relay: bridge.Relay{Name: "old", State: bridge.RelayRevoked}},
 		{Relay: bridge.Relay{Name: "desk", State: bridge.RelayEnrolled, SeenAt: now.Add(-time.Hour)}},
 		{Relay: bridge.Relay{Name: "laptop", State: bridge.RelayEnrolled, ConnectedAt: now, SeenAt: now, StoppedAt: now}, Connected: true, KeyID: "k-1",
 			Offers:  []bridge.RelayOffer{{Action: "lock", Approval: "each", Bridge: true, ApproveBy: "bridge", Shows: "/bin/lock <b>"}, {Action: "backup", Approval: "never"}},
 			Running: []bridge.RelayRun{{Request: "op", Action: "backup", Since: now, Stdout: "one\n"}}},
 	}}
 	w.relays, w.spaces = m, func(context.Context) (api.WorkspaceList, error) {
-		return api.WorkspaceList{Workspaces: []api.Workspace{{Relay: "laptop", Name: "a", Agent: "ada", Branch: "fix", Dirty: 2, Unfetched: 1}, {Relay: "laptop", Name: "b"}},
+		return api.WorkspaceList{Workspaces: []api.Workspace{{Relay: "laptop", Name: "a", Agent: "ada", Branch: "fix", Dirty: 2, Unfetched: 1}, {Relay: "laptop", Name: "b"}, {Relay: "laptop", Name: "c", Unsaved: []string{"1 stash"}}},
 			Missing: []api.RelayTrouble{{Relay: "desk", Error: "it is not connected"}}}, nil
 	}
 	return m
@@ -833,8 +834,8 @@ func TestRelays(t *testing.T) {
 		m := w.join()
 		w.open(operatorToken, "")
 		page := w.get("/relays").Body.String()
-		for _, want := range []string{`<span class="chip bad">stopped</span><p><b>laptop</b>`, "The kill switch is on", "runs <b>backup</b>", "one</pre>", "asks the operator\n<code>/bin/lock &lt;b&gt;</code>", "asks nobody",
-			`<a href="/agents/ada">ada</a></dt><dd>fix, 2 files in no commit, 1 commit that your clone does not have`, `<span class="chip wait">away</span><p><b>desk</b>`, "it is not connected", "1 connected, 1 away"} {
+		for _, want := range []string{`<span class="chip ok">connected</span><span class="chip bad">stopped</span><p><b>laptop</b>`, "The kill switch is on", "runs <b>backup</b>", "one</pre>", "asks the operator\n<code>/bin/lock &lt;b&gt;</code>", "asks nobody",
+			`<a href="/agents/ada">ada</a></dt><dd>fix, 2 files in no commit, 1 commit that your clone does not have`, `<span class="chip wait">away</span><p><b>desk</b>`, "it is not connected", "1 connected, 1 away", "<dt>c</dt><dd>1 stash</dd>"} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s is missing in\n%s", want, page)
 			}
@@ -845,7 +846,7 @@ func TestRelays(t *testing.T) {
 		r := w.listen("&place=relays")
 		defer r.end()
 		r.next(t)
-		m.list[1].Running[0].Stdout += "two\n"
+		m.list[2].Running[0].Stdout += "two\n"
 		if n := r.next(t); !strings.Contains(n.Items[0].HTML, "one\ntwo</pre>") || n.Items[1].HTML != "" {
 			t.Errorf("a second later: %+v", n)
 		}

@@ -131,11 +131,8 @@ func (f *Reader) sees(ctx context.Context, e bridge.Event) (bridge.Event, bool, 
 // StreamNew is Stream from Last-Event-ID on, or from now on without one.
 func StreamNew(w http.ResponseWriter, r *http.Request, f *Reader) error {
 	if r.Header.Get("Last-Event-Id") == "" {
-		err := f.Source.View(r.Context(), func(tx *bridge.Scene) error {
-			newest, _, err := tx.History(bridge.EventFilter{}, 1)
-			for _, e := range newest {
-				f.After = e.Seq
-			}
+		err := f.Source.View(r.Context(), func(tx *bridge.Scene) (err error) {
+			f.After, err = tx.LastEvent()
 			return err
 		})
 		if err != nil {
@@ -221,6 +218,9 @@ func (f *Reader) catchUp(ctx context.Context, s sse) error {
 		}
 		if len(found) < batch {
 			return s.flush()
+		}
+		if err := s.comment("more"); err != nil { // a reader of few events hears that somebody is there
+			return err
 		}
 	}
 }

@@ -23,7 +23,7 @@ type turnCmd struct {
 
 // Help shows an example.
 func (turnCmd) Help() string {
-	return "The command shows what the agent heard, what it answered, and what came of each command line. Words of others stand behind a bar (|). drawbridge turns AGENT --wide lists the ids of turns.\n\nExamples:\n  drawbridge turn main\n  drawbridge turn trn_0123"
+	return "The command shows what the agent heard, what it answered, and behind => what came of each command line. Words of others, and outputs, stand behind a bar (|). drawbridge turns AGENT --wide lists the ids of turns.\n\nExamples:\n  drawbridge turn main\n  drawbridge turn trn_0123"
 }
 
 // Run shows a turn whole.
@@ -75,7 +75,7 @@ func tellTurn(w io.Writer, t api.Turn, g api.Agent) error {
 	fmt.Fprintf(&b, "turn %d: %s %s (%s)\n", t.Seq, g.Name, conversation.Cause(t.Cause), t.ID)
 	fmt.Fprintln(&b, strings.Join(parts, ", "))
 	if t.Trouble != "" {
-		fmt.Fprintln(&b, t.Trouble)
+		fmt.Fprintln(&b, strings.Join(strings.Fields(t.Trouble), " "))
 	}
 	b.WriteString("\nheard:\n")
 	for _, h := range conversation.Heard(t, g.Parent != "", maxTold) {
@@ -90,14 +90,15 @@ func tellTurn(w io.Writer, t api.Turn, g api.Agent) error {
 			b.WriteString(indented(s.Text, "  "))
 			continue
 		}
-		b.WriteString(indented(s.Line.Text, "  ") + "      [" + s.Line.Chip + "]")
+		// Nothing that others wrote begins in the first column, so that nobody can forge an outcome.
+		b.WriteString(indented(s.Line.Text, "  ") + "=> " + s.Line.Chip)
 		if s.Line.Child != "" {
-			b.WriteString(" agent " + s.Line.Child)
+			b.WriteString(": agent " + s.Line.Child)
 		}
 		if s.Line.Waits != "" {
-			b.WriteString(" " + s.Line.Waits)
+			b.WriteString(": " + s.Line.Waits)
 		}
-		b.WriteString("\n" + indented(s.Line.Why, "      "))
+		b.WriteString("\n" + indented(s.Line.Why, "  | "))
 	}
 	_, err := io.WriteString(w, shown(b.String()))
 	return err

@@ -364,8 +364,9 @@ func testHistory(t *testing.T, open Open) {
 		})
 		return seqs, next
 	}
+	last := func() int64 { return read(t, s, (*bridge.Scene).LastEvent) }
 	seqs, next := history(bridge.EventFilter{Kinds: bridge.EventAlarm}, 10)
-	equal(t, "an empty store", fmt.Sprint(seqs, next), "[] 0")
+	equal(t, "an empty store", fmt.Sprint(seqs, next, last()), "[] 0 0")
 	mustUpdate(t, s, func(tx *bridge.Scene) error {
 		for _, id := range []bridge.AgentID{"agt_1", "agt_2"} {
 			if err := tx.InsertAgent(bridge.Agent{ID: id, Name: string(id), OpKey: string(id), Root: "agt_1"}); err != nil {
@@ -408,6 +409,9 @@ func testHistory(t *testing.T, open Open) {
 		seqs, next := history(tt.f, tt.limit)
 		equal(t, tt.name, fmt.Sprint(seqs, next), tt.want)
 	}
+	equal(t, "the last event", last(), 5)
+	seqs, next = history(bridge.EventFilter{Kinds: bridge.EventAlarm, Before: 1_000_000}, 10)
+	equal(t, "from far behind the end", fmt.Sprint(seqs, next), "[1] 0")
 	many := make([]bridge.Event, 20_010)
 	for i := range many {
 		many[i] = of(bridge.EventTurn, "agt_9", "agt_9")

@@ -89,7 +89,7 @@ function put(old, fresh) {
   if (focused) fresh.focus({ preventScroll: true });
   [...fresh.querySelectorAll("details")].forEach((fold, i) => {
     const was = folds[i];
-    if (!was || was.firstElementChild.textContent !== fold.firstElementChild.textContent) return;
+    if (!was || (!fresh.matches(".event") && was.firstElementChild.textContent !== fold.firstElementChild.textContent)) return;
     fold.open = was.open;
     const input = fold.querySelector("input[name=value]");
     if (!input) {
@@ -124,12 +124,14 @@ function say(text) {
 const reading = () => byId("main").dataset.place === "timeline" && (scrollY > 80 || document.querySelector(".event details[open]"));
 
 function take(news) {
+  const there = new Map(items().map((el) => [el.dataset.key, el.dataset.hash]));
+  const known = new Set(news.items.map((part) => part.key));
   for (const part of news.items) if (part.html) kept.set(part.key, part);
-  const there = new Set(items().map((el) => el.dataset.key));
+  for (const key of kept.keys()) if (!known.has(key)) kept.delete(key);
   const more = news.items.filter((part) => !there.has(part.key)).length;
-  const wait = more > 0 && reading();
+  const wait = reading() && news.items.some((part) => there.get(part.key) !== part.hash);
   byId("newer").hidden = !wait;
-  byId("newer").textContent = more === 1 ? "1 new event" : more + " new events";
+  byId("newer").textContent = more === 1 ? "1 new event" : more === 0 ? "news" : more >= 100 ? "100 or more new events" : more + " new events";
   waiting = wait ? news : null;
   if (wait) return counts(news);
   for (const part of news.items) {
@@ -153,6 +155,7 @@ function show(news) {
     if (!old || "done" in old.dataset) continue;
     const row = made(gone.html);
     old.replaceWith(row);
+    shifted();
     there.set(gone.key, row);
     fade(row);
   }
@@ -182,7 +185,11 @@ function show(news) {
   }
   // What stands here and does not wait any more was decided while the page was not live.
   const waits = new Set(news.items.map((p) => p.key));
-  for (const el of items()) if (!waits.has(el.dataset.key) && !("done" in el.dataset)) el.remove();
+  for (const el of items()) {
+    if (waits.has(el.dataset.key) || "done" in el.dataset) continue;
+    el.remove();
+    shifted();
+  }
   counts(news);
   const side = byId("side");
   if (side && news.side.html && side.dataset.hash !== news.side.hash) put(side, made(news.side.html));
@@ -200,7 +207,7 @@ function counts(news) {
   byId("quiet").textContent = news.quiet;
   byId("quiet").hidden = news.items.length > 0;
   const more = byId("more");
-  if (!more) return;
+  if (!more || waiting) return;
   more.hidden = !news.more;
   if (news.more) more.href = news.more;
 }

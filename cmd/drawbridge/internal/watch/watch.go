@@ -75,7 +75,7 @@ func (w *Watcher) Start(ctx context.Context) error {
 	for _, e := range list.Events {
 		w.after = e.Seq
 	}
-	return err
+	return err // what happens at this very moment may be left out: people read it
 }
 
 // Run tells what happens until ctx ends. A bridge that is away is asked again.
