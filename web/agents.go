@@ -168,11 +168,12 @@ func (p *Page) agentModel(ctx context.Context, m *page, v view) error {
 		}
 	}
 	m.Sub = strings.Join(slices.DeleteFunc([]string{m.Agent.State, m.Agent.Where, m.Agent.Took}, func(s string) bool { return s == "" }), " · ")
-	m.Side = *m.Agent
 	list, err := p.turns(ctx, a, &v)
 	if err != nil {
 		return err
 	}
+	m.Agent.Earlier = v.before != ""
+	m.Side = *m.Agent
 	m.Live += "&before=" + v.before
 	if m.MoreText = "Earlier turns"; list.Next != "" {
 		m.More = m.Agent.Path() + "?before=" + list.Next
@@ -180,9 +181,7 @@ func (p *Page) agentModel(ctx context.Context, m *page, v view) error {
 	for _, t := range slices.Backward(list.Turns) {
 		m.Items = append(m.Items, p.whole(ctx, v.ended, t, a.Parent != ""))
 	}
-	if v.before != "" {
-		m.Agent.Earlier = true
-		m.Side = *m.Agent
+	if m.Agent.Earlier {
 		return nil
 	}
 	if v.steps == nil {

@@ -11,7 +11,6 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/bridge"
-	"drawbridge/bridge/words"
 )
 
 // The bounds of the place about relays.
@@ -140,10 +139,10 @@ func (p *Page) relayOf(r api.Relay, work api.WorkspaceList) relay {
 	}
 	if r.Stopped != nil {
 		out.Stopped = true
-		out.Notes = append(out.Notes, "The kill switch is on since "+r.Stopped.UTC().Format(time.DateTime)+" UTC. No action starts there. To let it go on, type there: drawbridge-relay start")
+		out.Notes = append(out.Notes, "The kill switch is on since "+r.Stopped.UTC().Format(time.DateTime)+" UTC. Nothing runs there. To let it go on, type there: drawbridge-relay start")
 	}
 	if r.Outdated != nil {
-		out.Notes = append(out.Notes, "Its relay.yaml is newer than the rules that it follows. To use the new rules, start the relay again.")
+		out.Notes = append(out.Notes, "Its relay.yaml was changed, and not only its clones and permissions. To let the change count, restart the relay.")
 	}
 	for _, run := range r.Running {
 		text := strings.TrimRight(run.Stdout+run.Stderr, "\n")
@@ -160,7 +159,7 @@ func (p *Page) relayOf(r api.Relay, work api.WorkspaceList) relay {
 		if w.Relay != r.Name {
 			continue
 		}
-		if out.Workspaces++; w.Dirty == 0 && w.Unfetched == 0 && len(w.Unsaved) == 0 && w.Error == "" {
+		if out.Workspaces++; len(w.Unsaved) == 0 && w.Error == "" {
 			continue
 		}
 		out.Spaces = append(out.Spaces, spaceOf(w))
@@ -175,26 +174,13 @@ func (p *Page) relayOf(r api.Relay, work api.WorkspaceList) relay {
 
 // spaceOf says which work of a workspace is nowhere else.
 func spaceOf(w api.Workspace) row {
-	if len(w.Unsaved) > 0 {
-		return row{Name: cmp.Or(w.Agent, w.Name), Link: agentOf(w), Text: strings.Join(w.Unsaved, "\n")}
+	lost := cmp.Or(w.Error, strings.Join(w.Unsaved, ", "))
+	if w.Branch != "" {
+		lost = w.Branch + ": " + lost
 	}
-	parts := []string{cmp.Or(w.Branch, "no branch")}
-	if w.Dirty > 0 {
-		parts = append(parts, words.Count(w.Dirty, "file")+" in no commit")
+	out := row{Name: cmp.Or(w.Agent, w.Name), Text: lost}
+	if w.Agent != "" {
+		out.Link = agentPath(w.Agent)
 	}
-	if w.Unfetched > 0 {
-		parts = append(parts, words.Count(w.Unfetched, "commit")+" that your clone does not have")
-	}
-	if w.Error != "" {
-		parts = append(parts, w.Error)
-	}
-	return row{Name: cmp.Or(w.Agent, w.Name), Link: agentOf(w), Text: strings.Join(parts, ", ")}
-}
-
-// agentOf is the conversation of a workspace's agent, "" for one that is gone.
-func agentOf(w api.Workspace) string {
-	if w.Agent == "" {
-		return ""
-	}
-	return agentPath(w.Agent)
+	return out
 }

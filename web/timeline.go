@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"html/template"
@@ -26,7 +27,6 @@ const (
 type event struct {
 	Key, Kind, Tone, Who, Text string
 	Seq                        int64
-	At                         time.Time
 	Ago, Full                  string
 	// Before are the earlier times of the same thing, the newest first.
 	Before []past
@@ -90,7 +90,7 @@ func sentence(e api.Event) string {
 }
 
 func (p *Page) eventOf(e api.Event) event {
-	out := event{Key: fmt.Sprint("e", e.Seq), Seq: e.Seq, Kind: strings.ReplaceAll(e.Kind, "_", " "), Tone: eventTones[e.Kind], Who: e.Name, Text: sentence(e), At: e.At, first: e.At,
+	out := event{Key: fmt.Sprint("e", e.Seq), Seq: e.Seq, Kind: strings.ReplaceAll(e.Kind, "_", " "), Tone: eventTones[e.Kind], Who: e.Name, Text: sentence(e), first: e.At,
 		Ago: span(p.o.Now().Sub(e.At)), Full: e.At.UTC().Format(time.RFC3339)}
 	if code := e.Fields["exit_code"]; e.Kind == bridge.EventExecuted && code != "0" && code != "" {
 		out.Tone = "bad"
@@ -134,26 +134,20 @@ type link struct {
 	Here       bool
 }
 
-// timelinePath is the address of the timeline as a browser sees it, with some values changed.
-func timelinePath(v view, change map[string]string) string {
-	if q := timelineQuery(v, change).Encode(); q != "" {
-		return "/timeline?" + q
-	}
-	return "/timeline"
-}
-
-// timelineQuery has no before unless change has one: another part of the timeline begins at its end.
-func timelineQuery(v view, change map[string]string) url.Values {
+// timelineQuery names a part of the timeline. Empty values select all.
+func timelineQuery(agent, tree, show, before string) url.Values {
 	q := url.Values{}
-	for key, value := range map[string]string{"agent": v.agent, "tree": v.tree, "show": v.show, "before": ""} {
-		if other, changed := change[key]; changed {
-			value = other
-		}
+	for key, value := range map[string]string{"agent": agent, "tree": tree, "show": show, "before": before} {
 		if value != "" {
 			q.Set(key, value)
 		}
 	}
 	return q
+}
+
+// timelinePath is the address of a part of the timeline.
+func timelinePath(agent, tree, show, before string) string {
+	return strings.TrimSuffix("/timeline?"+timelineQuery(agent, tree, show, before).Encode(), "?")
 }
 
 // scope is what stands above the timeline: whose events it shows, and which.
@@ -183,20 +177,18 @@ func (p *Page) timelineModel(ctx context.Context, m *page, v view) error {
 		m.Quiet = "Nothing of this kind has happened."
 	}
 	if list.Next != "" {
-		m.More = timelinePath(v, map[string]string{"before": list.Next})
-		if m.Quiet = "Nothing of this kind has happened lately. Earlier events may be further back."; v.before != "" {
-			m.Quiet = "Nothing of this kind has happened in this time. Earlier events may be further back."
-		}
+		m.More = timelinePath(v.agent, v.tree, v.show, list.Next)
+		m.Quiet = "The bridge looked back over 20,000 events and found none. Earlier ones may be further back."
 	}
 	if v.before != "" {
 		m.Sub = "earlier events"
 	}
-	live := timelineQuery(v, map[string]string{"before": v.before})
+	live := timelineQuery(v.agent, v.tree, v.show, v.before)
 	live.Set("place", placeTimeline)
 	m.Live = live.Encode()
 	var s scope
 	for i, one := range shows {
-		s.Shows = append(s.Shows, link{one.Name, timelinePath(v, map[string]string{"show": one.Word}), i == at})
+		s.Shows = append(s.Shows, link{one.Name, timelinePath(v.agent, v.tree, one.Word, ""), i == at})
 	}
 	if s.Whose, err = p.whose(ctx, v); err != nil {
 		return err
@@ -207,10 +199,7 @@ func (p *Page) timelineModel(ctx context.Context, m *page, v view) error {
 
 // whose are the ways to widen a timeline of one agent or of one tree.
 func (p *Page) whose(ctx context.Context, v view) ([]link, error) {
-	name := v.agent
-	if name == "" {
-		name = v.tree
-	}
+	name := cmp.Or(v.agent, v.tree)
 	if name == "" {
 		return nil, nil
 	}
@@ -218,11 +207,10 @@ func (p *Page) whose(ctx context.Context, v view) ([]link, error) {
 	if err != nil {
 		return nil, err
 	}
-	tree := a.Name + " and all of its tree"
 	return []link{
-		{a.Name, timelinePath(v, map[string]string{"agent": a.ID, "tree": ""}), v.agent != ""},
-		{tree, timelinePath(v, map[string]string{"agent": "", "tree": a.ID}), v.agent == ""},
-		{"all agents", timelinePath(v, map[string]string{"agent": "", "tree": ""}), false},
+		{a.Name, timelinePath(a.ID, "", v.show, ""), v.agent != ""},
+		{a.Name + " and all of its tree", timelinePath("", a.ID, v.show, ""), v.agent == ""},
+		{"all agents", timelinePath("", "", v.show, ""), false},
 	}, nil
 }
 

@@ -3,7 +3,6 @@ package web
 import (
 	"html/template"
 	"net/url"
-	"strings"
 	"time"
 
 	"drawbridge/api"
@@ -45,7 +44,7 @@ func turnOf(t api.Turn, below bool) turn {
 		at = t.SentAt
 	}
 	out := turn{ID: t.ID, Seq: t.Seq, Cause: conversation.Cause(t.Cause), State: t.State, Tone: turnTones[t.State], Trouble: t.Trouble, At: at, Clock: at.UTC().Format(time.TimeOnly), Full: at.UTC().Format(time.RFC3339),
-		Took: lasted(t), Heard: conversation.Heard(t, below, maxSeen), Said: conversation.Said(t, maxSeen)}
+		Took: conversation.Took(t), Heard: conversation.Heard(t, below, maxSeen), Said: conversation.Said(t, maxSeen)}
 	if t.Stopped {
 		out.State, out.Tone = "stopped", "bad"
 	}
@@ -53,16 +52,4 @@ func turnOf(t api.Turn, below bool) turn {
 		out.Whole = conversation.Clip(t.Sent, maxSeen)
 	}
 	return out
-}
-
-// lasted says how long a turn took, and what it cost.
-func lasted(t api.Turn) string {
-	var parts []string
-	if !t.EndedAt.IsZero() && !t.SentAt.IsZero() {
-		parts = append(parts, span(t.EndedAt.Sub(t.SentAt)))
-	}
-	if spent := t.Spent.String(); spent != "" {
-		parts = append(parts, spent)
-	}
-	return strings.Join(parts, ", ")
 }

@@ -817,7 +817,7 @@ func (w *world) join() *machines {
 			Running: []bridge.RelayRun{{Request: "op", Action: "backup", Since: now, Stdout: "one\n"}}},
 	}}
 	w.relays, w.spaces = m, func(context.Context) (api.WorkspaceList, error) {
-		return api.WorkspaceList{Workspaces: []api.Workspace{{Relay: "laptop", Name: "a", Agent: "ada", Branch: "fix", Dirty: 2, Unfetched: 1}, {Relay: "laptop", Name: "b"}, {Relay: "laptop", Name: "c", Unsaved: []string{"1 stash"}}},
+		return api.WorkspaceList{Workspaces: []api.Workspace{{Relay: "laptop", Name: "a", Agent: "ada", Branch: "fix", Dirty: 2, Unfetched: 1, Unsaved: []string{"2 untracked files", "1 commit that was not fetched"}}, {Relay: "laptop", Name: "b"}, {Relay: "laptop", Name: "c", Unsaved: []string{"1 stash"}}},
 			Missing: []api.RelayTrouble{{Relay: "desk", Error: "it is not connected"}}}, nil
 	}
 	return m
@@ -835,7 +835,7 @@ func TestRelays(t *testing.T) {
 		w.open(operatorToken, "")
 		page := w.get("/relays").Body.String()
 		for _, want := range []string{`<span class="chip ok">connected</span><span class="chip bad">stopped</span><p><b>laptop</b>`, "The kill switch is on", "runs <b>backup</b>", "one</pre>", "asks the operator\n<code>/bin/lock &lt;b&gt;</code>", "asks nobody",
-			`<a href="/agents/ada">ada</a></dt><dd>fix, 2 files in no commit, 1 commit that your clone does not have`, `<span class="chip wait">away</span><p><b>desk</b>`, "it is not connected", "1 connected, 1 away", "<dt>c</dt><dd>1 stash</dd>"} {
+			`<a href="/agents/ada">ada</a></dt><dd>fix: 2 untracked files, 1 commit that was not fetched`, `<span class="chip wait">away</span><p><b>desk</b>`, "it is not connected", "1 connected, 1 away", "<dt>c</dt><dd>1 stash</dd>"} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s is missing in\n%s", want, page)
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"drawbridge/api"
 	"drawbridge/bridge"
@@ -39,6 +40,18 @@ var causes = map[string]string{
 
 // Cause says why an agent got a turn, in words that follow the agent's name.
 func Cause(cause string) string { return cmp.Or(causes[cause], cause) }
+
+// Took says how long a turn took and what it cost, as far as somebody reported it.
+func Took(t api.Turn) string {
+	var parts []string
+	if !t.EndedAt.IsZero() && !t.SentAt.IsZero() {
+		parts = append(parts, t.EndedAt.Sub(t.SentAt).Round(100*time.Millisecond).String())
+	}
+	if spent := t.Spent.String(); spent != "" {
+		parts = append(parts, spent)
+	}
+	return strings.Join(parts, ", ")
+}
 
 // Heard splits what an agent read, without the sentences that stand in each such text. below says that the agent is below another one, whose words its
 // first turn are. Each text is cut to bound bytes, and says how long it is.

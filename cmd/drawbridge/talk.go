@@ -170,7 +170,6 @@ type launchCmd struct {
 	Join         string  `help:"Return the results of several subagents by this policy: each, all, any or a number. By default the configuration decides." placeholder:"POLICY"`
 	JoinDeadline string  `help:"Wait at most this long for the results of subagents. The default is 1h." placeholder:"SPAN"`
 	waits
-	target
 }
 
 // Help shows an example.
@@ -184,7 +183,7 @@ func (c launchCmd) Run(ctx context.Context, a app) error {
 		return client.Launch(ctx, api.LaunchRequest{Name: c.Name, Repo: c.Repo, Ref: c.Ref, Prompt: string(c.Prompt), API: c.API, Runtime: c.Runtime, JoinRequest: api.JoinRequest{Join: c.Join, JoinDeadline: c.JoinDeadline}})
 	}
 	if c.Wait {
-		return c.see(ctx, a, c.target, func(client *api.Client) (api.Turn, error) {
+		return c.see(ctx, a, c.Name, func(client *api.Client) (api.Turn, error) {
 			l, err := launch(client)
 			return l.Turn, err
 		})
@@ -199,7 +198,6 @@ type sayCmd struct {
 	Agent string  `arg:"" help:"The agent's name or id."`
 	Text  textArg `arg:"" help:"Say this text to the agent; write - to read standard input."`
 	waits
-	target
 }
 
 // Help shows an example.
@@ -211,7 +209,11 @@ func (sayCmd) Help() string {
 func (c sayCmd) Run(ctx context.Context, a app) error {
 	say := func(client *api.Client) (api.Turn, error) { return client.Say(ctx, c.Agent, string(c.Text)) }
 	if c.Wait {
-		return c.see(ctx, a, c.target, say)
+		g, err := ask(c.target, a, func(client *api.Client) (api.Agent, error) { return client.Agent(ctx, c.Agent) })
+		if err != nil {
+			return err
+		}
+		return c.see(ctx, a, g.Name, say)
 	}
 	return tell(c.target, a, say, func(t api.Turn) error {
 		_, err := fmt.Fprintf(a.stdout, "turn %d of %s is %s (%s)\n", t.Seq, c.Agent, t.State, t.ID)

@@ -2,18 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"drawbridge/api"
 	"drawbridge/api/conversation"
 	"drawbridge/bridge"
 	"drawbridge/cmd/drawbridge/internal/watch"
-	"drawbridge/internal/pause"
 )
 
 type turnCmd struct {
@@ -64,16 +61,12 @@ func tellTurn(w io.Writer, t api.Turn, g api.Agent) error {
 	if !t.SentAt.IsZero() {
 		at = t.SentAt
 	}
-	parts := []string{turnState(t), age(at, time.Now()) + " ago"}
-	if !t.EndedAt.IsZero() && !t.SentAt.IsZero() {
-		parts = append(parts, "took "+t.EndedAt.Sub(t.SentAt).Round(100*time.Millisecond).String())
-	}
-	if spent := t.Spent.String(); spent != "" {
-		parts = append(parts, spent)
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "turn %d: %s %s (%s)\n", t.Seq, g.Name, conversation.Cause(t.Cause), t.ID)
-	fmt.Fprintln(&b, strings.Join(parts, ", "))
+	fmt.Fprintf(&b, "turn %d: %s %s (%s)\n%s, %s ago", t.Seq, g.Name, conversation.Cause(t.Cause), t.ID, turnState(t), age(at, time.Now()))
+	if took := conversation.Took(t); took != "" {
+		b.WriteString(", took " + took)
+	}
+	b.WriteString("\n")
 	if t.Trouble != "" {
 		fmt.Fprintln(&b, strings.Join(strings.Fields(t.Trouble), " "))
 	}
@@ -113,49 +106,48 @@ func indented(text, with string) string {
 	return b.String()
 }
 
-// waits is a turn that a command may wait for.
+// waits is the target of a command that can wait for the turn that it begins.
 type waits struct {
 	Wait bool `help:"Wait until the turn is over. What the agent does goes to standard error, and its answer to standard output. The exit code is 1 if the turn failed."`
+	target
 }
 
-// see tells what an agent does in a turn until the turn is over, and prints the answer.
-func (c waits) see(ctx context.Context, a app, at target, begin func(*api.Client) (api.Turn, error)) error {
-	return at.withClient(a, func(client *api.Client) error {
-		var last atomic.Int64
-		say := func(line string) {
-			now := time.Now()
-			last.Store(now.UnixNano())
-			fmt.Fprintf(a.stderr, "%s %s\n", now.Format(time.TimeOnly), shown(line))
-		}
-		turn, err := begin(client)
-		if err != nil {
+// see begins a turn of an agent, tells what the agent does until the turn is over, and prints the answer.
+func (c waits) see(ctx context.Context, a app, agent string, begin func(*api.Client) (api.Turn, error)) error {
+	return c.withClient(a, func(client *api.Client) error {
+		w := watcher(client, a.stderr, agent)
+		if err := w.Start(ctx); err != nil {
 			return err
 		}
-		g, err := client.Agent(ctx, turn.Agent)
-		if err != nil {
-			return err
-		}
-		w := watch.New(watch.Options{Client: client, Say: say, Step: say, Last: func() time.Time { return time.Unix(0, last.Load()) }, Only: g.Name})
-		if err := w.Own(func() (string, error) { return turn.ID, w.Start(ctx) }); err != nil {
-			return err
-		}
-		say(fmt.Sprintf("agent %s has turn %d (%s)", g.Name, turn.Seq, turn.ID))
 		watching, enough := context.WithCancel(ctx)
 		told := make(chan struct{})
 		go func() {
 			defer close(told)
 			_ = w.Run(watching)
 		}()
-		turn, err = await(ctx, client, turn)
-		enough()
-		<-told
+		stop := func() {
+			enough()
+			<-told
+		}
+		defer stop()
+		var turn api.Turn
+		err := w.Own(func() (_ string, err error) {
+			turn, err = begin(client)
+			return turn.ID, err
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stderr, "%s agent %s has turn %d (%s)\n", time.Now().Format(time.TimeOnly), agent, turn.Seq, turn.ID)
+		turn, err = watch.Await(ctx, client, turn, func() error { return nil })
+		stop()
 		switch {
 		case ctx.Err() != nil:
 			fmt.Fprintf(a.stderr, "the turn goes on; to see it, type: drawbridge turn %s\n", turn.ID)
 			return errNo
 		case err != nil:
 			return err
-		case at.JSON:
+		case c.JSON:
 			err = printJSON(a.stdout, turn)
 		default:
 			_, err = fmt.Fprintln(a.stdout, shown(turn.Reply))
@@ -166,20 +158,4 @@ func (c waits) see(ctx context.Context, a app, at target, begin func(*api.Client
 		fmt.Fprintf(a.stderr, "the turn is %s: %s\nTo see all of it, type: drawbridge turn %s\n", turnState(turn), shown(turn.Trouble), turn.ID)
 		return errNo
 	})
-}
-
-// await waits until a turn has ended, or nobody can tell how. A bridge that is away is asked again.
-func await(ctx context.Context, client *api.Client, t api.Turn) (api.Turn, error) {
-	for {
-		now, err := client.Turn(ctx, t.ID)
-		switch {
-		case err == nil && (bridge.TurnState(now.State).Over() || now.State == string(bridge.TurnUncertain)):
-			return now, nil
-		case err != nil && !bridge.Passing(err):
-			return t, err
-		}
-		if err := pause.For(ctx, 200*time.Millisecond); err != nil {
-			return t, errors.Join(ctx.Err(), err)
-		}
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync/atomic"
 	"time"
 
@@ -24,13 +25,7 @@ func (watchCmd) Help() string {
 // Run tells what happens until ctx ends.
 func (c watchCmd) Run(ctx context.Context, a app) error {
 	return c.withClient(a, func(client *api.Client) error {
-		var last atomic.Int64
-		say := func(line string) {
-			now := time.Now()
-			last.Store(now.UnixNano())
-			fmt.Fprintf(a.stdout, "%s %s\n", now.Format(time.TimeOnly), shown(line))
-		}
-		w := watch.New(watch.Options{Client: client, Say: say, Step: say, Last: func() time.Time { return time.Unix(0, last.Load()) }, Only: c.Agent})
+		w := watcher(client, a.stdout, c.Agent)
 		if c.Agent != "" {
 			if _, err := client.Agent(ctx, c.Agent); err != nil {
 				return err
@@ -44,4 +39,15 @@ func (c watchCmd) Run(ctx context.Context, a app) error {
 		}
 		return nil
 	})
+}
+
+// watcher tells of one agent, or of all, in lines that begin with the time.
+func watcher(client *api.Client, w io.Writer, only string) *watch.Watcher {
+	var last atomic.Int64
+	say := func(line string) {
+		now := time.Now()
+		last.Store(now.UnixNano())
+		fmt.Fprintf(w, "%s %s\n", now.Format(time.TimeOnly), shown(line))
+	}
+	return watch.New(watch.Options{Client: client, Say: say, Step: say, Last: func() time.Time { return time.Unix(0, last.Load()) }, Only: only})
 }

@@ -131,7 +131,7 @@ function take(news) {
   const more = news.items.filter((part) => !there.has(part.key)).length;
   const wait = reading() && news.items.some((part) => there.get(part.key) !== part.hash);
   byId("newer").hidden = !wait;
-  byId("newer").textContent = more === 1 ? "1 new event" : more === 0 ? "news" : more >= 100 ? "100 or more new events" : more + " new events";
+  byId("newer").textContent = more === 1 ? "1 new event" : more === 0 ? "Show what changed" : more >= 100 ? "100 or more new events" : more + " new events";
   waiting = wait ? news : null;
   if (wait) return counts(news);
   for (const part of news.items) {

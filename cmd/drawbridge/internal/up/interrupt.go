@@ -7,6 +7,7 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/bridge"
+	"drawbridge/cmd/drawbridge/internal/watch"
 )
 
 // turns are what a person at the terminal begins and ends.
@@ -34,7 +35,7 @@ func (b bridgeTurns) current(ctx context.Context, agent string) (string, error) 
 		return "", nil
 	}
 	for _, t := range slices.Backward(list.Turns) { // the oldest one first
-		if !ended(t.State) {
+		if !watch.Ended(t) {
 			return t.ID, err
 		}
 	}
@@ -48,7 +49,7 @@ func (b bridgeTurns) stop(ctx context.Context, turn string) error {
 
 func (b bridgeTurns) over(ctx context.Context, turn string) (bool, error) {
 	t, err := b.client.Turn(ctx, turn)
-	return ended(t.State), err
+	return watch.Ended(t), err
 }
 
 // halted is a turn that Ctrl-C stopped and that has not ended yet.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,8 +12,8 @@ import (
 	"drawbridge/api"
 	"drawbridge/bridge"
 	"drawbridge/cmd/drawbridge/internal/local"
+	"drawbridge/cmd/drawbridge/internal/watch"
 	"drawbridge/internal/logs"
-	"drawbridge/internal/pause"
 	"drawbridge/relay/hosted"
 	"drawbridge/relay/runner/control"
 )
@@ -199,24 +198,12 @@ func (u *upping) takeChanges(ctx context.Context, agent string) (branch string, 
 
 // await waits for the end of a turn. A bridge that is away for a time is asked again.
 func (u *upping) await(ctx context.Context, t api.Turn) (api.Turn, error) {
-	for {
-		now, err := u.client.Turn(ctx, t.ID)
-		switch {
-		case err == nil && ended(now.State):
-			return now, nil
-		case err != nil && !bridge.Passing(err):
-			return t, err
-		case err != nil && !local.Runs(u.Dir):
-			return t, errGone
+	return watch.Await(ctx, u.client, t, func() error {
+		if !local.Runs(u.Dir) {
+			return errGone
 		}
-		if err := pause.For(ctx, 200*time.Millisecond); err != nil {
-			return t, err
-		}
-	}
-}
-
-func ended(state string) bool {
-	return slices.Contains([]string{string(bridge.TurnReplied), string(bridge.TurnFailed), string(bridge.TurnUncertain)}, state)
+		return nil
+	})
 }
 
 // tellLeft says what the agent left in its workspace, as far as the relay can tell in a moment.
