@@ -82,7 +82,7 @@ func (s *spaces) look(ctx context.Context, c *api.Client, now time.Time) api.Wor
 	return list
 }
 
-// relaysModel collects the relays: those first of which a person should know something.
+// relaysModel collects the relays: those first of which a person should know something, then those that are away, and revoked ones last.
 func (p *Page) relaysModel(ctx context.Context, m *page, v view) error {
 	m.Title, m.Live = "Relays", "place="+placeRelays
 	m.Quiet = "No machine has joined. To let one run actions and agents, type: drawbridge relay token NAME"
@@ -110,7 +110,10 @@ func (p *Page) relaysModel(ctx context.Context, m *page, v view) error {
 		m.Busy = m.Busy || len(one.Running) > 0
 		all = append(all, one)
 	}
-	slices.SortStableFunc(all, func(a, b relay) int { return cmp.Compare(len(b.Notes), len(a.Notes)) })
+	rank := map[string]int{"connected": 1, "away": 0, "revoked": 2}
+	slices.SortStableFunc(all, func(a, b relay) int {
+		return cmp.Or(cmp.Compare(len(b.Notes), len(a.Notes)), rank[a.State]-rank[b.State])
+	})
 	for _, one := range all {
 		m.Items = append(m.Items, one)
 	}
