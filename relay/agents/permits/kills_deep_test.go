@@ -17,7 +17,7 @@ import (
 // answered once, with what the person said.
 func TestKillsWhileAsking(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, "permissions: ask")
+	dir := folder(t, "permissions: ask, ask_hold: 1s")
 	kills := 40
 	if sampled {
 		kills = 4
