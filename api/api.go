@@ -28,6 +28,8 @@ type Options struct {
 	Engine *engine.Engine
 	// Policy returns the policy in force; it may change between calls.
 	Policy func() *policy.Policy
+	// Allowlist is the file behind Policy; nil where it comes from none.
+	Allowlist AllowlistFile
 	// Problem returns why the allowlist file is not in force as it stands, or
 	// "". Nil means that nobody knows of one.
 	Problem func() string
@@ -267,6 +269,10 @@ func (h *Handler) table() []route {
 		{http.MethodGet, "/v1/events", h.events},
 		{http.MethodGet, seedEventsPath, h.seedEvents},
 		{http.MethodGet, "/v1/allowed", h.allowed},
+		{http.MethodGet, "/v1/allowed/text", h.allowlistText},
+		{http.MethodGet, "/v1/allowed/uses", h.uses},
+		{http.MethodPost, "/v1/allowed/try", h.tryText},
+		{http.MethodPost, "/v1/allowed/compare", h.compare},
 		{http.MethodGet, "/v1/status", h.status},
 		{http.MethodGet, "/v1/needs", h.needs},
 		{http.MethodPost, "/v1/page/links", h.pageLink},

@@ -228,11 +228,6 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return get[Status](ctx, c, "/v1/status", nil)
 }
 
-// Allowed returns what the policy allows now.
-func (c *Client) Allowed(ctx context.Context) (Allowed, error) {
-	return get[Allowed](ctx, c, "/v1/allowed", nil)
-}
-
 // ListOptions selects rows of a list; zero fields select everything. Agent, Turn
 // and Verb are for commands only.
 type ListOptions struct {

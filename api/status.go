@@ -8,7 +8,6 @@ import (
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
 	"drawbridge/internal/httpx"
-	"drawbridge/policy"
 )
 
 // health answers strangers, so it names no file.
@@ -18,75 +17,6 @@ func (h *Handler) health(w http.ResponseWriter, _ *http.Request) error {
 		return nil
 	}
 	httpx.WriteJSON(w, http.StatusOK, map[string]bool{"ok": true})
-	return nil
-}
-
-// Allowed is what the policy allows at this moment.
-type Allowed struct {
-	Repos   []AllowedRepo   `json:"repos"`
-	Actions []AllowedAction `json:"actions"`
-	// OperatorRepos are those where only a person launches.
-	OperatorRepos []string `json:"operator_repos"`
-	Limits        Limits   `json:"limits"`
-	// Warnings are entries without effect, in words.
-	Warnings []string `json:"warnings"`
-}
-
-// AllowedRepo is a repository or github.com/owner/*.
-type AllowedRepo struct {
-	Pattern  string `json:"pattern"`
-	Approval string `json:"approval"`
-	API      string `json:"api,omitempty"`
-	// Runtime is where agents on it live, if the rule names one besides the cloud.
-	Runtime string `json:"runtime,omitempty"`
-}
-
-// AllowedAction is an action of a relay.
-type AllowedAction struct {
-	ID       string `json:"id"`
-	Relay    string `json:"relay,omitempty"`
-	Approval string `json:"approval"`
-}
-
-// Limits are the caps in force; see policy.Limits for what each counts.
-type Limits struct {
-	CommandsPerTurn int `json:"commands_per_turn"`
-	LaunchesPerHour int `json:"launches_per_hour"`
-	OpenSubagents   int `json:"open_subagents"`
-	Depth           int `json:"depth"`
-	TurnsPerChain   int `json:"turns_per_chain"`
-	Reminders       int `json:"reminders"`
-	// Tree is the budget of each tree of agents.
-	Tree Budget `json:"tree"`
-}
-
-// Budget bounds what the agents under one root use together; 0 is no bound.
-type Budget struct {
-	Launches int `json:"launches"`
-	Open     int `json:"open"`
-	Turns    int `json:"turns"`
-	Tokens   int `json:"tokens"`
-	CostUSD  int `json:"cost_usd"`
-}
-
-func viewLimits(l policy.Limits) Limits {
-	return Limits{CommandsPerTurn: l.CommandsPerTurn, LaunchesPerHour: l.LaunchesPerHour, OpenSubagents: l.OpenSubagents, Depth: l.Depth,
-		TurnsPerChain: l.TurnsPerChain, Reminders: l.Reminders, Tree: Budget(l.Tree)}
-}
-
-func (h *Handler) allowed(w http.ResponseWriter, _ *http.Request) error {
-	p := h.o.Policy()
-	httpx.WriteJSON(w, http.StatusOK, Allowed{
-		Repos: viewAll(p.RepoRules(), func(r policy.RepoRule) AllowedRepo {
-			return AllowedRepo{Pattern: r.Pattern, Approval: r.Approval.String(), API: r.API, Runtime: r.Runtime}
-		}),
-		Actions: viewAll(p.ActionRules(), func(r policy.ActionRule) AllowedAction {
-			return AllowedAction{ID: r.ID, Relay: r.Relay, Approval: r.Approval.String()}
-		}),
-		OperatorRepos: viewAll(p.OperatorRepos(), func(r policy.Repo) string { return string(r) }),
-		Limits:        viewLimits(p.Limits()),
-		Warnings:      viewAll(p.Warnings(), func(w policy.Problem) string { return w.At + ": " + w.Value + " " + w.Reason }),
-	})
 	return nil
 }
 

@@ -202,9 +202,9 @@ func TestAllowedAndStatus(t *testing.T) {
 	}
 	want := api.Allowed{
 		Repos: []api.AllowedRepo{{Pattern: "github.com/acme/*", Approval: "each"}, {Pattern: childRepo, Approval: "never"}},
-		Actions: []api.AllowedAction{{ID: "backup_script", Relay: "laptop", Approval: "never"}, {ID: "broken", Relay: "laptop", Approval: "never"},
-			{ID: "not_at_relay", Relay: "laptop", Approval: "never"}, {ID: "slow", Relay: "laptop", Approval: "never"}},
-		OperatorRepos: []string{chatRepo}, Warnings: []string{},
+		Actions: []api.AllowedAction{{ID: "backup_script", Relay: "laptop", Approval: "never", WaitMS: 3600000}, {ID: "broken", Relay: "laptop", Approval: "never", WaitMS: 3600000},
+			{ID: "not_at_relay", Relay: "laptop", Approval: "never", WaitMS: 3600000}, {ID: "slow", Relay: "laptop", Approval: "never", WaitMS: 3600000}},
+		OperatorRepos: []string{chatRepo}, Own: []api.OwnRepo{}, Agents: []api.AllowedAgent{}, Warnings: []string{},
 		Limits: api.Limits{CommandsPerTurn: 10, LaunchesPerHour: 20, OpenSubagents: 10, Depth: 3, TurnsPerChain: 50, Reminders: 20, Tree: api.Budget{Launches: 100, Open: 10, Turns: 500}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

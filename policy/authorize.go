@@ -83,7 +83,7 @@ func launchVerdict(repo Repo, rule RepoRule, prompt string) Verdict {
 	if strings.TrimSpace(prompt) == "" || strings.ContainsRune(prompt, 0) || !utf8.ValidString(prompt) {
 		return refusal(CodeMalformed, "the prompt is empty, holds a NUL character or is not UTF-8; write the whole task behind prompt=")
 	}
-	v := Verdict{Decision: Granted, Canonical: string(repo), Runtime: rule.Runtime, API: rule.API, Approval: rule.Approval}
+	v := Verdict{Decision: Granted, Canonical: string(repo), Rule: rule.Pattern, Runtime: rule.Runtime, API: rule.API, Approval: rule.Approval}
 	v.Grant = Grant{valid: true, verb: parser.Subagent, repo: repo, prompt: prompt, api: rule.API}
 	v.ApprovalKey = approvalKey(rule.Approval, "repo", rule.Pattern, string(repo), cmp.Or(rule.Runtime, rule.API)) // a rule has one of the two
 	return v
@@ -102,9 +102,13 @@ func (s *session) action(cmd parser.Command) Verdict {
 		reason = "is not allowed for this agent"
 	}
 	if reason != "" {
-		return refusal(CodeActionNotAllowed, fmt.Sprintf("action %s %s; %s", quote(id), reason, allowedText(s.allowedActions())))
+		v := refusal(CodeActionNotAllowed, fmt.Sprintf("action %s %s; %s", quote(id), reason, allowedText(s.allowedActions())))
+		if validActionID(id) {
+			v.Canonical = id
+		}
+		return v
 	}
-	v := Verdict{Decision: Granted, Canonical: rule.ID, Relay: rule.Relay, Approval: rule.Approval, Wait: rule.Waits()}
+	v := Verdict{Decision: Granted, Canonical: rule.ID, Rule: rule.ID, Relay: rule.Relay, Approval: rule.Approval, Wait: rule.Waits()}
 	v.Grant = Grant{valid: true, verb: parser.LocalAction, action: rule.ID, relay: rule.Relay}
 	v.ApprovalKey = approvalKey(rule.Approval, "action", rule.ID, rule.Relay)
 	return v

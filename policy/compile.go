@@ -147,31 +147,35 @@ func (c *compiler) addOwn(rules []OwnRule) {
 	}
 }
 
-// bound is a number with its key in the file.
-type bound struct {
-	key   string
-	value int
+// Bound is a number with its key in the allowlist file, such as tree.turns.
+type Bound struct {
+	Key   string
+	Value int
 }
 
-func (b Budget) bounds(prefix string) []bound {
-	return []bound{{prefix + "launches", b.Launches}, {prefix + "open", b.Open}, {prefix + "turns", b.Turns}, {prefix + "tokens", b.Tokens}, {prefix + "cost_usd", b.CostUSD}}
-}
-
-func (c *compiler) checkLimits(l Limits) {
-	c.notNegative("limits.", append(l.Tree.bounds("tree."), []bound{
+// Bounds returns all limits, in a fixed order.
+func (l Limits) Bounds() []Bound {
+	return append(l.Tree.Bounds("tree."), []Bound{
 		{"commands_per_turn", l.CommandsPerTurn},
 		{"launches_per_hour", l.LaunchesPerHour},
 		{"open_subagents", l.OpenSubagents},
 		{"depth", l.Depth},
 		{"turns_per_chain", l.TurnsPerChain},
 		{"reminders", l.Reminders},
-	}...))
+	}...)
 }
 
-func (c *compiler) notNegative(prefix string, bounds []bound) {
+// Bounds returns all bounds under keys with a prefix.
+func (b Budget) Bounds(prefix string) []Bound {
+	return []Bound{{prefix + "launches", b.Launches}, {prefix + "open", b.Open}, {prefix + "turns", b.Turns}, {prefix + "tokens", b.Tokens}, {prefix + "cost_usd", b.CostUSD}}
+}
+
+func (c *compiler) checkLimits(l Limits) { c.notNegative("limits.", l.Bounds()) }
+
+func (c *compiler) notNegative(prefix string, bounds []Bound) {
 	for _, f := range bounds {
-		if f.value < 0 {
-			c.problem(Problem{"", prefix + f.key, strconv.Itoa(f.value), "is negative", "use 1 or more"})
+		if f.Value < 0 {
+			c.problem(Problem{"", prefix + f.Key, strconv.Itoa(f.Value), "is negative", "use 1 or more"})
 		}
 	}
 }
@@ -191,7 +195,7 @@ func (c *compiler) addAgent(name string, n Narrowing) {
 			c.narrowAction(out.actions, Problem{At: n.At, Key: fmt.Sprintf("%s.actions[%d]", key, i), Value: id})
 		}
 	}
-	c.notNegative(key+".", n.Tree.bounds("tree."))
+	c.notNegative(key+".", n.Tree.Bounds("tree."))
 	out.tree = n.Tree
 	c.p.agents[name] = out
 }

@@ -30,6 +30,25 @@ func (p *Policy) ActionRules() []ActionRule {
 	return rules
 }
 
+// Narrowed returns what the rules narrow for single agents, with canonical patterns, by the agents' names.
+func (p *Policy) Narrowed() map[string]Narrowing {
+	all := make(map[string]Narrowing, len(p.agents))
+	for name, n := range p.agents {
+		out := Narrowing{Tree: n.tree}
+		if n.repos != nil {
+			out.Repos = append([]string{}, n.repos.sorted()...)
+		}
+		if n.actions != nil {
+			out.Actions = append([]string{}, slices.Sorted(maps.Keys(n.actions))...)
+		}
+		all[name] = out
+	}
+	return all
+}
+
+// Own returns which orchestrators may launch on their own repository, which the lists need not name, by the orchestrators' names.
+func (p *Policy) Own() map[string]Repo { return maps.Clone(p.own) }
+
 // OperatorRepos returns the repositories where only the operator launches
 // unless Repos names them exactly, in canonical form and sorted.
 func (p *Policy) OperatorRepos() []Repo { return slices.Sorted(maps.Keys(p.operator)) }

@@ -44,6 +44,8 @@ type Verdict struct {
 	Reason string
 	// Canonical is the canonical repository or the action id, "" when there is none.
 	Canonical string
+	// Rule is the pattern of the repository rule, or the id of the action rule, that allows the command; "" when none does.
+	Rule string
 	// Runtime, API and Relay are the rule's; "" means the configured default. See [RepoRule].
 	Runtime, API, Relay string
 	// Approval is what the matching rule demands. How long an approval lasts is Approval.For.

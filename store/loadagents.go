@@ -196,6 +196,8 @@ func loadCommands(sc *bridge.Scene, need bridge.Need) []query {
 		}
 		tail, args := w.sql(order, n.Limit)
 		return commands(tail, args...)
+	case bridge.NeedUses:
+		return []query{uses(sc, n)}
 	case bridge.NeedLaunches:
 		return []query{counted(sc, need, "SELECT count(*) FROM commands WHERE child <> '' AND launched_at >= $1", micros(n.Since))}
 	case bridge.NeedOpenCommands:
@@ -206,4 +208,28 @@ func loadCommands(sc *bridge.Scene, need bridge.Need) []query {
 		return []query{counted(sc, need, sql, args...)}
 	}
 	return nil
+}
+
+// uses counts what agents asked for, by agent or tree, target and what came of it.
+func uses(sc *bridge.Scene, n bridge.NeedUses) query {
+	by := "JOIN agents a ON a.id = c.agent"
+	if n.Trees {
+		by = "JOIN agents m ON m.id = c.agent JOIN agents a ON a.id = m.root"
+	}
+	// ended is the state before reported.
+	const state = "CASE WHEN c.state = 'held' THEN 'held' WHEN 'refused' IN (c.state, c.ended) THEN 'refused' ELSE 'granted' END"
+	var all []bridge.Use
+	return query{
+		sql: "SELECT a.id, a.plain, a.role, a.parent, c.verb, c.canonical, " + state + " AS result, count(*), max(c.created_at) FROM commands c " + by +
+			" WHERE c.created_at >= $1 AND c.canonical <> '' AND c.verb IN ('SUBAGENT', 'LOCAL_ACTION')" +
+			" GROUP BY a.id, a.plain, a.role, a.parent, c.verb, c.canonical, result ORDER BY max(c.created_at) DESC, a.id, c.canonical, result LIMIT $2",
+		args: []any{micros(n.Since), n.Limit},
+		row: func(r scanner) error {
+			var u bridge.Use
+			err := r.Scan(&u.By.ID, &u.By.Name, &u.By.Role, &u.By.Parent, &u.Verb, &u.Target, &u.State, &u.Count, microTime{&u.Last})
+			all = append(all, u)
+			return err
+		},
+		done: func(int) { sc.Answered(n, all) },
+	}
 }

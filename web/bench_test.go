@@ -19,7 +19,7 @@ import (
 	"drawbridge/web"
 )
 
-// BenchmarkPage is the whole page of a bridge with 10,000 agents, of which 64 are busy, 100,000 turns, 300,000 events and 100 held commands, in SQLite.
+// BenchmarkPage is the whole page of a bridge with 10,000 agents, of which 64 are busy, 100,000 turns and commands, 300,000 events and 100 held commands, in SQLite.
 func BenchmarkPage(b *testing.B) {
 	db, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "drawbridge.db"))
 	if err != nil {
@@ -52,6 +52,7 @@ func BenchmarkPage(b *testing.B) {
 		{"timeline", "/timeline", "Earlier events"},
 		{"timeline of an agent", "/timeline?agent=agent-7", "turn=trn_00007_9"},
 		{"timeline of a rare kind", "/timeline?show=mail", "may be further back"},
+		{"rules", "/rules", "times by agent-0, "},
 	} {
 		b.Run(place.name, func(b *testing.B) {
 			for b.Loop() {
@@ -81,6 +82,10 @@ func fill(b *testing.B, db *store.Store) {
 				for i := range turns {
 					t := bridge.Turn{ID: bridge.TurnID(fmt.Sprintf("trn_%05d_%d", n, i)), Agent: a.ID, Cause: bridge.CauseUser, Text: "do it", State: bridge.TurnReplied, Reply: "done", CreatedAt: at}
 					if _, err := tx.InsertTurn(t); err != nil {
+						return err
+					}
+					if err := tx.InsertCommand(bridge.Command{ID: bridge.CommandID(fmt.Sprintf("cmd_%05d_%d", n, i)), Turn: t.ID, Agent: a.ID, Ordinal: 1, OpKey: fmt.Sprint("op", n, "-", i), State: bridge.CommandReported,
+						Canonical: "backup", Parsed: parser.Command{Verb: parser.LocalAction, Action: "backup", Line: 1}, CreatedAt: at, UpdatedAt: at}); err != nil {
 						return err
 					}
 					for _, kind := range []string{bridge.EventTurn, bridge.EventCompleted, bridge.EventReply} {

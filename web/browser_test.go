@@ -546,7 +546,7 @@ func TestBrowserShowsHostileText(t *testing.T) {
 		for _, width := range []int64{1280, 390} {
 			b := s.tab(t, width, 844, "dark")
 			b.logIn(s)
-			for _, path := range []string{"/", "/needs/" + m.ID, "/agents", "/agents/main", "/agents/big", "/timeline", "/timeline?agent=main&show=commands", "/relays"} {
+			for _, path := range []string{"/", "/needs/" + m.ID, "/agents", "/agents/main", "/agents/big", "/timeline", "/timeline?agent=main&show=commands", "/relays", "/rules"} {
 				b.open(path)
 				b.until(`document.querySelector("#live.live")`)
 				if path == "/timeline" {
@@ -565,6 +565,37 @@ func TestBrowserShowsHostileText(t *testing.T) {
 	})
 }
 
+// A person wants to take a rule away, sees that an agent needs it, and keeps it. Then they find out why an agent's line did not run.
+func TestBrowserComparesRules(t *testing.T) {
+	act(t, firstThen(asksOnce("")), func(t *testing.T, s *stage) {
+		s.file = file("github.com/me/careful\n")
+		s.open(operatorToken, "")
+		for _, width := range []int64{1280, 390} {
+			b := s.tab(t, width, 844, "light")
+			b.logIn(s)
+			if width == 1280 {
+				s.begin("main", "delegate")
+				s.waiting(1)
+				b.press("g", "u")
+			} else {
+				b.do(chromedp.Click("#rest-open"), chromedp.Click("#rest a[href='/rules']"))
+			}
+			b.sees("once by main")
+			b.until(`document.querySelector("textarea[name=allowlist]").value = "github.com/me/other"`)
+			b.do(chromedp.Click("textarea[name=allowlist] ~ .acts button"))
+			b.sees("Of 1 command since")
+			b.sees("is not on the allowlist; allowed: github.com/me/other")
+			b.finds(t)
+			b.shot(fmt.Sprintf("rules-compared-%d", width))
+			b.do(chromedp.SendKeys("textarea[name=text]", "**SUBAGENT: repo=github.com/me/careful, prompt=x**"), chromedp.SendKeys("input[name=agent]", "main"), chromedp.Click("textarea[name=text] ~ .acts button"))
+			b.sees("begins with emphasis")
+			b.until(`document.getElementById("tried").getBoundingClientRect().bottom <= innerHeight`)
+			b.finds(t)
+			b.close()
+		}
+	})
+}
+
 // axe finds nothing in any view, wide and narrow, light and dark; a person looks at the pictures.
 func TestBrowserViews(t *testing.T) {
 	act(t, firstThen("I look first.\n"+asksOnce("")+"\nSUBAGENT: repo=github.com/evil/miner, prompt=Mine\n- SUBAGENT: repo=github.com/me/careful, prompt=x"), func(t *testing.T, s *stage) {
@@ -577,7 +608,7 @@ func TestBrowserViews(t *testing.T) {
 			for _, width := range []int64{1280, 390} {
 				b := s.tab(t, width, map[int64]int64{1280: 900, 390: 844}[width], scheme)
 				b.logIn(s)
-				for name, path := range map[string]string{"needs": "/", "agents": "/agents", "conversation": "/agents/main", "timeline": "/timeline", "trouble": "/timeline?agent=main&show=trouble", "relays": "/relays"} {
+				for name, path := range map[string]string{"needs": "/", "agents": "/agents", "conversation": "/agents/main", "timeline": "/timeline", "trouble": "/timeline?agent=main&show=trouble", "relays": "/relays", "rules": "/rules"} {
 					b.open(path)
 					b.until(`document.querySelector("#live.live")`)
 					b.finds(t)

@@ -23,7 +23,7 @@ import (
 
 // page is the model of page.html: one place, as one browser sees it.
 type page struct {
-	// Place is needs, agents, agent, timeline or relays; Title is that of the place.
+	// Place is needs, agents, agent, timeline, relays or rules; Title is that of the place.
 	Place, Title string
 	Word         string
 	// Count is how many things wait for the person, anywhere. Sub is a few words beside the title.
@@ -42,6 +42,8 @@ type page struct {
 	Busy bool
 	// Agent is the one whose conversation is shown, nil elsewhere.
 	Agent *agentHead
+	// Trial are the forms of the place about rules, nil elsewhere.
+	Trial *trial
 	// Open is the key of the card that is open, and Live the query of the stream.
 	Open, Live string
 	by         *Page
@@ -156,6 +158,8 @@ type view struct {
 	steps *steps
 	// spaces are the workspaces at relays, over the looks of a stream; nil for a page.
 	spaces *spaces
+	// uses are what agents asked for, over the looks of a stream; nil for a page.
+	uses *uses
 	// ended are turns that do not change any more, as a stream keeps them; nil for a page.
 	ended map[string]turn
 }
@@ -176,6 +180,8 @@ func (p *Page) model(ctx context.Context, v view) (page, error) {
 		err = p.agentModel(ctx, &m, v)
 	case placeRelays:
 		err = p.relaysModel(ctx, &m, v)
+	case placeRules:
+		err = p.rulesModel(ctx, &m, v, list)
 	case placeTimeline:
 		err = p.timelineModel(ctx, &m, v)
 	default:
@@ -191,6 +197,7 @@ const (
 	placeAgent    = "agent"
 	placeTimeline = "timeline"
 	placeRelays   = "relays"
+	placeRules    = "rules"
 )
 
 // needsModel collects what waits for the person.
@@ -333,6 +340,9 @@ func (p *Page) see(place string) handler {
 		m, err := p.model(r.Context(), v)
 		if err != nil {
 			return err
+		}
+		if place == placeRules {
+			m.Trial = p.forms(r.Context())
 		}
 		p.show(w, http.StatusOK, "page.html", m)
 		return nil

@@ -86,10 +86,11 @@ func (p *Page) routes() *mux.Router {
 			h(w, r)
 		}).Methods(methods...)
 	}
-	for path, place := range map[string]string{"/": placeNeeds, "/needs/{key}": placeNeeds, "/agents": placeAgents, "/agents/{agent}": placeAgent, "/timeline": placeTimeline, "/relays": placeRelays} {
+	for path, place := range map[string]string{"/": placeNeeds, "/needs/{key}": placeNeeds, "/agents": placeAgents, "/agents/{agent}": placeAgent, "/timeline": placeTimeline, "/relays": placeRelays, "/rules": placeRules} {
 		route(path, p.inside(p.see(place)), http.MethodGet, http.MethodHead)
 	}
 	route("/agents/{agent}/{verb:say|stop|resume}", p.inside(p.speak), http.MethodPost)
+	route("/rules", p.inside(p.try), http.MethodPost)
 	route("/live", p.inside(p.live), http.MethodGet)
 	route("/decide", p.inside(p.decide), http.MethodPost)
 	route("/logout", p.inside(p.logout), http.MethodPost)
@@ -162,7 +163,7 @@ func (p *Page) inside(next handler) http.HandlerFunc {
 }
 
 // maxForm bounds a form, in bytes.
-const maxForm = 256 << 10
+const maxForm = 1 << 20
 
 // ours refuses a form that another site sent, or that has not the session's own word.
 func (p *Page) ours(w http.ResponseWriter, r *http.Request, s session) error {

@@ -123,6 +123,9 @@ type world struct {
 	// relays and spaces are what api.Options has.
 	relays bridge.RelayAdmin
 	spaces func(context.Context) (api.WorkspaceList, error)
+	// rules are the policy's, and file is the allowlist; nil for none.
+	rules  *policy.Policy
+	file   api.AllowlistFile
 	client *api.Client
 	cookie string
 }
@@ -137,7 +140,8 @@ func play(t *testing.T, reply func(text string) string, story func(t *testing.T,
 func within(t *testing.T, reply func(text string) string, story func(t *testing.T, w *world)) {
 	t.Helper()
 	w := &world{t: t, records: &passes{all: map[string]web.Pass{}}}
-	rules, problems := policy.New(policy.Rules{
+	var problems []policy.Problem
+	w.rules, problems = policy.New(policy.Rules{
 		Repos:         []policy.RepoRule{{Pattern: "github.com/me/careful", Approval: policy.Approval{Mode: policy.ApprovalEach}}},
 		OperatorRepos: []string{"github.com/me/agent-env"},
 	})
@@ -147,7 +151,7 @@ func within(t *testing.T, reply func(text string) string, story func(t *testing.
 	db := memstore.NewDisk().Open()
 	defer db.Close()
 	var err error
-	allow := func() *policy.Policy { return rules }
+	allow := func() *policy.Policy { return w.rules }
 	w.engine, err = engine.New(engine.Options{Store: db, Runtime: &cloud{reply: reply, runs: map[string]string{}}, Actions: noRelay{}, Policy: allow, Log: zerolog.Nop(),
 		Keys: bridge.Keys{Current: bridge.Key{ID: "k1", Secret: []byte(strings.Repeat("k", 32))}}, PollMin: time.Second, PollMax: time.Second,
 		Hosts: func(runtime string) (string, string, bool) { return "laptop", "one", runtime == "laptop" }})
@@ -173,13 +177,10 @@ func (w *world) pass(d time.Duration) {
 // open makes the bridge's handler, as a start of the program does.
 func (w *world) open(token, shownAt string) {
 	w.t.Helper()
-	allow := func() *policy.Policy {
-		p, _ := policy.New(policy.Rules{})
-		return p
-	}
+	allow := func() *policy.Policy { return w.rules }
 	h, err := api.New(api.Options{Engine: w.engine, Policy: allow, Token: token, PublicURL: shownAt, Log: zerolog.Nop(), Live: func(_ context.Context, _ bridge.Agent, after int64) (api.Live, error) {
 		return w.steps(after), nil
-	}, Relays: w.relays, RelayDoor: http.NotFoundHandler(), Workspaces: w.spaces, Page: func(c *api.Client) (api.Page, error) {
+	}, Allowlist: w.file, Relays: w.relays, RelayDoor: http.NotFoundHandler(), Workspaces: w.spaces, Page: func(c *api.Client) (api.Page, error) {
 		w.client = c
 		return web.New(web.Options{API: c, Watch: w.engine.Watch, Records: w.records, Token: token, URL: shownAt})
 	}})
@@ -850,6 +851,78 @@ func TestRelays(t *testing.T) {
 		m.list[2].Running[0].Stdout += "two\n"
 		if n := r.next(t); !strings.Contains(n.Items[0].HTML, "one\ntwo</pre>") || n.Items[1].HTML != "" {
 			t.Errorf("a second later: %+v", n)
+		}
+	})
+}
+
+// file is an allowlist that lists repositories, one a line.
+type file string
+
+func (f file) Text() (string, error) { return string(f), nil }
+
+func (f file) Compile(text string) (*policy.Policy, error) {
+	var r policy.Rules
+	for line := range strings.Lines(text) {
+		r.Repos = append(r.Repos, policy.RepoRule{Pattern: strings.TrimSpace(line)})
+	}
+	p, problems := policy.New(r)
+	if len(problems) > 0 {
+		return nil, bridge.Errorf(bridge.Invalid, "the edited allowlist has a problem: %s", problems[0].Value)
+	}
+	return p, nil
+}
+
+// TestRules: the page shows what is allowed and who used it. It says what a text would do and what an edited allowlist would change, and
+// changes nothing.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	reply := func(text string) string {
+		if !strings.Contains(text, "Look at the tests") {
+			return "I see."
+		}
+		return "SUBAGENT: repo=github.com/me/careful, prompt=Look\nSUBAGENT: repo=github.com/me/careful, prompt=Look again\nLOCAL_ACTION: <b>\nLOCAL_ACTION: deploy"
+	}
+	play(t, reply, func(t *testing.T, w *world) {
+		w.file = file("github.com/me/careful\n")
+		w.open(operatorToken, "")
+		w.logIn()
+		w.launch("Look at the tests")
+		shows := func(rec *httptest.ResponseRecorder, status int, all ...string) {
+			t.Helper()
+			for _, want := range all {
+				if text := strings.Join(strings.Fields(rec.Body.String()), " "); rec.Code != status || !strings.Contains(text, want) {
+					t.Errorf("%d, and not %d with %s:\n%s", rec.Code, status, want, text)
+				}
+			}
+		}
+		shows(w.get("/rules"), 200,
+			`<td class="name">github.com/me/careful</td><td data-head="A person agrees">each time</td><td data-head="Runtime"></td><td data-head="Used in 30 days">2 times by main <time`,
+			`no rule allows it now</h2>`, `<td class="name">LOCAL_ACTION deploy</td><td data-head="Asked in 30 days">once by main <time`,
+			`github.com/me/careful </textarea>`, `<td class="name">commands in one reply</td><td data-head="At most">10</td>`)
+		try := func(more ...string) *httptest.ResponseRecorder {
+			f := url.Values{"csrf": {w.word()}}
+			for i := 0; i < len(more); i += 2 {
+				f.Set(more[i], more[i+1])
+			}
+			return w.do(w.request(http.MethodPost, "/rules", f))
+		}
+		before, err := w.client.Commands(t.Context(), api.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		shows(try("word", "try", "agent", "main", "text", "**LOCAL_ACTION: deploy**\r\nSUBAGENT: repo=github.com/me/careful, prompt=<i>\r\nSUBAGENT: repo=github.com/me/x, prompt=y"), 200,
+			`<code>SUBAGENT: repo=github.com/me/careful, prompt=&lt;i&gt;</code><span><span class="chip wait">held</span></span><span class="why">github.com/me/careful needs a person&#39;s approval each time`,
+			`prompt=y</code><span><span class="chip bad">refused`, `<code>**LOCAL_ACTION: deploy**</code><span><span class="chip wait">not a command`, `name="agent" value="main"`)
+		shows(try("word", "try", "agent", "nobody", "text", "hello"), 404, `role="alert">no agent`, "hello</textarea>")
+		shows(try("word", "try", "text", "hello"), 200, "The text has no command", "github.com/me/careful </textarea>")
+		shows(try("word", "compare", "allowlist", "github.com/me/x\n"), 200, "Of 3 commands since",
+			`<td class="name">SUBAGENT github.com/me/careful</td><td data-head="Before">held</td><td data-head="Edited">refused: repository &#34;github.com/me/careful&#34; is not on the allowlist; allowed: github.com/me/x</td><td data-head="Asked">2 times by main`)
+		shows(try("word", "compare", "allowlist", "not a repository"), 400, `role="alert">the edited allowlist has a problem: not a repository`, "not a repository</textarea>")
+		shows(try("word", "compare", "allowlist", "github.com/me/*"), 200, "Of 3 commands", "granted: allowed by github.com/me/*")
+		shows(w.do(w.request(http.MethodPost, "/rules", url.Values{"word": {"try"}, "text": {"hello"}})), 403, "this form is too old")
+		after, err := w.client.Commands(t.Context(), api.ListOptions{})
+		if err != nil || len(after.Commands) != len(before.Commands) {
+			t.Errorf("%d commands before and %d after, %v", len(before.Commands), len(after.Commands), err)
 		}
 	})
 }

@@ -39,20 +39,9 @@ const quietAfter = 3
 // the agent. Nothing of a reply runs that is over a cap, oversize, if that is not
 // empty, for which it says why, or of a stopped tree.
 func (c *change) judge(by *asker, f parser.Findings, oversize string) error {
-	over := oversize
+	over := c.over(by, f, oversize)
 	var judged policy.Judgement
-	limit := c.policy().Limits().CommandsPerTurn
-	switch {
-	case f.Total == 0 && over == "": // nothing to judge
-	case by.Tree.Stopped():
-		over = words.Stopped(by.Tree) + "; nothing of this turn ran"
-	case by.Turn.Stopped:
-		over = words.TurnStopped + "; nothing of it ran"
-	case over != "":
-		over = "this reply is too large to be read: " + over + "; nothing of it ran"
-	case f.Total > limit:
-		over = fmt.Sprintf("this turn has %s and the limit is %d a turn, so none of them ran; write fewer in one reply", words.Count(f.Total, "command"), limit)
-	default:
+	if f.Total > 0 && over == "" {
 		r, err := c.request(by, f.Commands)
 		if err != nil {
 			return err
@@ -67,7 +56,7 @@ func (c *change) judge(by *asker, f parser.Findings, oversize string) error {
 	}
 	by.quiet = by.Turn.Stopped || by.Turn.Streak >= quietAfter && !productive(judged)
 	for i, cmd := range f.Commands {
-		v := policy.Verdict{Decision: policy.Refused, Code: policy.CodeOverCap, Reason: over}
+		v := refusedFor(over)
 		if over == "" {
 			v = judged.Verdicts[i]
 		}
@@ -82,6 +71,29 @@ func (c *change) judge(by *asker, f parser.Findings, oversize string) error {
 		return err
 	}
 	return c.reportMisses(by, f)
+}
+
+// refusedFor is the verdict on each command of a reply of which nothing may run.
+func refusedFor(over string) policy.Verdict {
+	return policy.Verdict{Decision: policy.Refused, Code: policy.CodeOverCap, Reason: over}
+}
+
+// over says why nothing of a reply may run, whatever its commands are; "" when they have to be judged. oversize is as for judge.
+func (c *change) over(by *asker, f parser.Findings, oversize string) string {
+	limit := c.policy().Limits().CommandsPerTurn
+	switch {
+	case f.Total == 0 && oversize == "": // nothing to judge
+		return ""
+	case by.Tree.Stopped():
+		return words.Stopped(by.Tree) + "; nothing of this turn ran"
+	case by.Turn.Stopped:
+		return words.TurnStopped + "; nothing of it ran"
+	case oversize != "":
+		return "this reply is too large to be read: " + oversize + "; nothing of it ran"
+	case f.Total > limit:
+		return fmt.Sprintf("this turn has %s and the limit is %d a turn, so none of them ran; write fewer in one reply", words.Count(f.Total, "command"), limit)
+	}
+	return ""
 }
 
 // judgement is the policy's, but for launches into a runtime that is away: those are refused.

@@ -59,6 +59,7 @@ type cli struct {
 	Init      initCmd      `cmd:"" help:"Write bridge.yaml, allowlist.yaml, keys and the protocol page into a folder." group:"Set up and run"`
 	Check     checkCmd     `cmd:"" help:"Check the configuration, the API key, the webhook URL and the relays; tell all problems at once." group:"Set up and run"`
 	Serve     serveCmd     `cmd:"" help:"Run the bridge." group:"Set up and run"`
+	Policy    policyCmd    `cmd:"" help:"Test the allowlist, and compare an edited one with what agents asked for." group:"Set up and run"`
 	Migrate   migrateCmd   `cmd:"" help:"Bring the database's schema up to date." group:"Set up and run"`
 	Relay     relayCmd     `cmd:"" help:"Enrol, list and revoke the relays that connect to the bridge." group:"Set up and run"`
 	Protocol  protocolCmd  `cmd:"" help:"Print a page, made from the allowlist, that tells an agent which commands it may write." group:"Set up and run"`

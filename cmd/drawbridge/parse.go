@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"drawbridge/api"
 	"drawbridge/config"
 	"drawbridge/parser"
 	"drawbridge/policy"
@@ -26,36 +27,6 @@ type parseCmd struct {
 // Help shows an example.
 func (parseCmd) Help() string {
 	return "Reads a turn's text from standard input.\n\nExample:\n  echo 'LOCAL_ACTION: backup_script' | drawbridge parse --allowlist allowlist.yaml"
-}
-
-// parsed is the contract of parse --json.
-type parsed struct {
-	Commands   []parsedCommand `json:"commands"`
-	NearMisses []parsedMiss    `json:"near_misses"`
-	// OverCap is there when the turn is over a cap; then nothing of it would run.
-	OverCap string `json:"over_cap,omitempty"`
-}
-
-type parsedCommand struct {
-	Line      int     `json:"line"`
-	Verb      string  `json:"verb"`
-	Repo      *string `json:"repo,omitempty"`
-	Prompt    *string `json:"prompt,omitempty"`
-	Action    *string `json:"action,omitempty"`
-	When      *string `json:"when,omitempty"`
-	Message   *string `json:"message,omitempty"`
-	AgentID   *string `json:"agent_id,omitempty"`
-	Status    *string `json:"status,omitempty"`
-	Verdict   *string `json:"verdict,omitempty"`
-	Reason    *string `json:"reason,omitempty"`
-	Canonical *string `json:"canonical,omitempty"`
-}
-
-type parsedMiss struct {
-	Line   int    `json:"line"`
-	Text   string `json:"text"`
-	Reason string `json:"reason"`
-	Code   string `json:"code"`
 }
 
 // Run parses standard input.
@@ -81,21 +52,12 @@ func (c parseCmd) Run(a app) error {
 	if err != nil {
 		return fmt.Errorf("read standard input: %w", err)
 	}
-	out := parsed{Commands: []parsedCommand{}, NearMisses: misses}
-	var judged policy.Judgement
+	var judged *policy.Judgement
 	if p != nil {
-		judged = p.Judge(policy.Request{Agents: c.names(), Commands: commands})
-		out.OverCap = judged.OverCap
+		j := p.Judge(policy.Request{Agents: c.names(), Commands: commands})
+		judged = &j
 	}
-	for i, cmd := range commands {
-		row := commandRow(cmd)
-		if p != nil {
-			v := judged.Verdicts[i]
-			decision := string(v.Decision)
-			row.Verdict, row.Reason, row.Canonical = &decision, &v.Reason, &v.Canonical
-		}
-		out.Commands = append(out.Commands, row)
-	}
+	out := api.ReadingOf(commands, misses, judged)
 	if c.JSON {
 		return printJSON(a.stdout, out)
 	}
@@ -103,18 +65,14 @@ func (c parseCmd) Run(a app) error {
 }
 
 // read feeds the parser from a stream, so that prose of any size costs no memory.
-func (c parseCmd) read(r io.Reader, opts parser.Options) ([]parser.Command, []parsedMiss, error) {
+func (c parseCmd) read(r io.Reader, opts parser.Options) (commands []parser.Command, misses []parser.NearMiss, err error) {
 	for _, name := range c.Enable {
 		opts.Remind = opts.Remind || name == "remind"
 		opts.WebhookResult = opts.WebhookResult || name == "webhook_result"
 	}
-	var commands []parser.Command
-	misses := []parsedMiss{}
 	p := parser.New(opts, parser.Handler{
-		Command: func(c parser.Command) { commands = append(commands, c) },
-		NearMiss: func(n parser.NearMiss) {
-			misses = append(misses, parsedMiss{Line: n.Line, Text: n.Text, Reason: n.Reason, Code: n.Code})
-		},
+		Command:  func(c parser.Command) { commands = append(commands, c) },
+		NearMiss: func(n parser.NearMiss) { misses = append(misses, n) },
 	})
 	if _, err := io.CopyBuffer(p, onlyReader{r}, make([]byte, 256<<10)); err != nil {
 		return nil, nil, err
@@ -125,28 +83,13 @@ func (c parseCmd) read(r io.Reader, opts parser.Options) ([]parser.Command, []pa
 // onlyReader hides WriterTo, so that the copy uses our buffer.
 type onlyReader struct{ io.Reader }
 
-func commandRow(c parser.Command) parsedCommand {
-	row := parsedCommand{Line: c.Line, Verb: string(c.Verb)}
-	switch c.Verb {
-	case parser.Subagent:
-		row.Repo, row.Prompt = &c.Repo, &c.Prompt
-	case parser.LocalAction:
-		row.Action = &c.Action
-	case parser.Remind:
-		row.When, row.Message = &c.When, &c.Message
-	case parser.WebhookResult:
-		row.AgentID, row.Status = &c.AgentID, &c.Status
-	}
-	return row
-}
-
 func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }
 
-func printParsed(out io.Writer, p parsed) error {
+func printParsed(out io.Writer, p api.Reading) error {
 	w := bufio.NewWriter(out)
 	if p.OverCap != "" {
 		fmt.Fprintf(w, "nothing runs: %s\n", p.OverCap)
@@ -166,7 +109,7 @@ func printParsed(out io.Writer, p parsed) error {
 	return w.Flush()
 }
 
-func verdictTail(c parsedCommand) string {
+func verdictTail(c api.ReadCommand) string {
 	switch {
 	case *c.Reason != "":
 		return ": " + *c.Reason
@@ -176,7 +119,7 @@ func verdictTail(c parsedCommand) string {
 	return ""
 }
 
-func describeRow(c parsedCommand) string {
+func describeRow(c api.ReadCommand) string {
 	s := c.Verb
 	for _, f := range []struct {
 		name  string

@@ -22,6 +22,9 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // empty text. It scans once from left to right and never looks at what it has put in, so that a value cannot name another one. put, when
 // not nil, hears of each reference, without its braces, and of what was put in. An error is a *trust.Problem and holds no value.
 func (s Source) Interpolate(text string, put func(reference, value string)) (string, error) {
+	if s.Plain {
+		return text, nil
+	}
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(text, "${")

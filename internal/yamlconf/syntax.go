@@ -13,8 +13,9 @@ import (
 	"drawbridge/internal/clip"
 )
 
-// mostLines is how long a file may be for badLine to look for the exact line; it parses the file once for each line.
-const mostLines = 1000
+// mostWork bounds the lines times the bytes of a file in which badLine looks for the exact line: it parses the file once for each line, at a
+// few megabytes a second.
+const mostWork = 4 << 20
 
 // syntaxProblem says where a file stops being YAML, and what to do about it.
 func syntaxProblem(name string, data []byte, err error) *Problem {
@@ -46,7 +47,7 @@ func syntaxFault(data []byte, err error) (line int, reason, remedy string) {
 // reports the line where the surrounding mapping begins, or one line too few (its parser counts from 0 there).
 func badLine(data []byte) int {
 	lines := bytes.SplitAfter(data, []byte("\n"))
-	if len(lines) > mostLines {
+	if len(lines)*len(data) > mostWork {
 		return 0
 	}
 	end := len(data)

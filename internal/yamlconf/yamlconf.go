@@ -35,6 +35,8 @@ type Source struct {
 	Data []byte
 	// Getenv looks up ${VAR}, as os.LookupEnv does. Nil means an empty environment.
 	Getenv func(string) (string, bool)
+	// Plain says that ${ is plain text in this file: it refers to nothing, as in a text that somebody sent.
+	Plain bool
 }
 
 // Read reads a file into the struct that v points to and reports every problem. The File, which is never nil, tells where each

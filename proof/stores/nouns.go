@@ -459,6 +459,62 @@ func testCommandFilters(t *testing.T, open Open) {
 	equal(t, "an agent's in a state", ids(bridge.CommandFilter{Agent: "agt_1", State: bridge.CommandHeld, Limit: 2}), []bridge.CommandID{"cmd_0099", "cmd_0077"})
 }
 
+// testUses: what agents asked for is counted by agent or tree, by target and by what came of it, the latest first.
+func testUses(t *testing.T, open Open) {
+	s := open(t)
+	main, child := bridge.Agent{ID: "agt_1", Name: "main", Role: "lead", Root: "agt_1", OpKey: "1"}, bridge.Agent{ID: "agt_2", Name: "child", Parent: "agt_1", Root: "agt_1", OpKey: "2"}
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
+		if err := errors.Join(tx.InsertAgent(main), tx.InsertAgent(child)); err != nil {
+			return err
+		}
+		for n, c := range []struct {
+			agent        bridge.AgentID
+			verb         parser.Verb
+			target       string
+			state, ended bridge.CommandState
+			at           time.Duration
+		}{
+			{"agt_1", parser.Subagent, "github.com/me/a", bridge.CommandGranted, "", 1 * time.Hour}, // too old
+			{"agt_1", parser.Subagent, "github.com/me/a", bridge.CommandGranted, "", 3 * time.Hour},
+			{"agt_1", parser.Subagent, "github.com/me/a", bridge.CommandReported, bridge.CommandFailed, 9 * time.Hour},
+			{"agt_2", parser.Subagent, "github.com/me/a", bridge.CommandUncertain, "", 5 * time.Hour},
+			{"agt_2", parser.Subagent, "github.com/me/a", bridge.CommandReported, bridge.CommandRefused, 6 * time.Hour},
+			{"agt_1", parser.Subagent, "github.com/me/a", bridge.CommandRefused, "", 2 * time.Hour},
+			{"agt_1", parser.LocalAction, "backup", bridge.CommandHeld, "", 4 * time.Hour},
+			{"agt_1", parser.LocalAction, "", bridge.CommandRefused, "", 7 * time.Hour},
+			{"agt_1", parser.Remind, "x", bridge.CommandGranted, "", 7 * time.Hour},
+			{"agt_1", bridge.VerbPermission, "x", bridge.CommandHeld, "", 7 * time.Hour},
+		} {
+			m := fullCommand(n)
+			m.Agent, m.Parsed.Verb, m.Canonical, m.State, m.Ended, m.CreatedAt = c.agent, c.verb, c.target, c.state, c.ended, at(c.at)
+			if err := tx.InsertCommand(m); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	uses := func(trees bool, limit int) []bridge.Use {
+		return read(t, s, func(tx *bridge.Scene) ([]bridge.Use, error) { return tx.Uses(at(2*time.Hour), trees, limit) })
+	}
+	use := func(by bridge.Agent, verb parser.Verb, target string, state bridge.CommandState, count int, last time.Duration) bridge.Use {
+		return bridge.Use{By: bridge.Agent{ID: by.ID, Name: by.Name, Role: by.Role, Parent: by.Parent}, Verb: verb, Target: target, State: state, Count: count, Last: at(last)}
+	}
+	want := []bridge.Use{
+		use(main, parser.Subagent, "github.com/me/a", bridge.CommandGranted, 2, 9*time.Hour),
+		use(child, parser.Subagent, "github.com/me/a", bridge.CommandRefused, 1, 6*time.Hour),
+		use(child, parser.Subagent, "github.com/me/a", bridge.CommandGranted, 1, 5*time.Hour),
+		use(main, parser.LocalAction, "backup", bridge.CommandHeld, 1, 4*time.Hour),
+		use(main, parser.Subagent, "github.com/me/a", bridge.CommandRefused, 1, 2*time.Hour),
+	}
+	equal(t, "uses of agents", uses(false, 10), want)
+	equal(t, "the latest uses", uses(false, 2), want[:2])
+	equal(t, "uses of trees", uses(true, 10), []bridge.Use{
+		use(main, parser.Subagent, "github.com/me/a", bridge.CommandGranted, 3, 9*time.Hour),
+		use(main, parser.Subagent, "github.com/me/a", bridge.CommandRefused, 2, 6*time.Hour),
+		use(main, parser.LocalAction, "backup", bridge.CommandHeld, 1, 4*time.Hour),
+	})
+}
+
 func testCommandCounts(t *testing.T, open Open) {
 	s := open(t)
 	launches := func(since time.Time) int {

@@ -40,6 +40,7 @@ func Run(t *testing.T, open func(t *testing.T) bridge.Store) {
 		{"TurnNumbers", testTurnNumbers},
 		{"Commands", testCommands},
 		{"CommandFilters", testCommandFilters},
+		{"Uses", testUses},
 		{"CommandCounts", testCommandCounts},
 		{"Notices", testNotices},
 		{"MailNotices", testMailNotices},

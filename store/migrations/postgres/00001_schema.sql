@@ -114,6 +114,7 @@ CREATE INDEX commands_agent ON commands (agent, id);
 CREATE INDEX commands_state ON commands (state, id);
 CREATE INDEX commands_open ON commands (agent) WHERE state IN ('held', 'granted', 'sending', 'confirmed', 'uncertain');
 CREATE INDEX commands_launched ON commands (launched_at) WHERE child <> '';
+CREATE INDEX commands_created ON commands (created_at) WHERE canonical <> '';
 
 CREATE TABLE notices (
     id         TEXT COLLATE "C" PRIMARY KEY,
