@@ -16,6 +16,11 @@ func (c *Client) Channels(ctx context.Context, kind string, o ListOptions) (offi
 	return get[office.ChannelList](ctx, c, "/v1/channels", q)
 }
 
+// Channel returns a channel, thread or DM, by id or name.
+func (c *Client) Channel(ctx context.Context, channel string) (office.Channel, error) {
+	return get[office.Channel](ctx, c, "/v1/channels/"+url.PathEscape(channel), nil)
+}
+
 // CreateChannel makes a channel.
 func (c *Client) CreateChannel(ctx context.Context, r office.ChannelRequest) (office.Channel, error) {
 	return post[office.Channel](ctx, c, "/v1/channels", r)

@@ -177,6 +177,8 @@ type Participant struct {
 type Conversation struct {
 	bridge.Conversation
 	Members []Participant
+	// Latest is the message that stands last in it, the zero message for none.
+	Latest bridge.Message
 }
 
 // FileDraft is a file that is not handed over yet.

@@ -185,6 +185,19 @@ func (s *Service) Conversations(ctx context.Context, f bridge.ConversationFilter
 	return all, err
 }
 
+// Conversation returns a conversation by id or name, for the operator.
+func (s *Service) Conversation(ctx context.Context, which string) (v Conversation, err error) {
+	err = s.o.Steps.View(ctx, func(tx *bridge.Scene) error {
+		c, err := findConversation(tx, which)
+		if err != nil {
+			return noRow(err, unknownConversation(which))
+		}
+		v, err = view(tx, c)
+		return err
+	})
+	return v, err
+}
+
 // Peeked is a message as the operator sees it.
 type Peeked struct {
 	bridge.Message

@@ -75,7 +75,7 @@ func view(tx *bridge.Scene, c bridge.Conversation) (Conversation, error) {
 		return v, err
 	}
 	for _, m := range latest {
-		if m.CreatedAt.After(v.UpdatedAt) {
+		if v.Latest = m; m.CreatedAt.After(v.UpdatedAt) {
 			v.UpdatedAt = m.CreatedAt
 		}
 	}

@@ -19,8 +19,12 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"drawbridge/api"
+	"drawbridge/api/office"
+	"drawbridge/api/recall"
 	"drawbridge/bridge"
 	"drawbridge/internal/pause"
+	"drawbridge/mail"
+	"drawbridge/memory"
 )
 
 // The stories need a browser: scripts/browser.sh finds one, and axe, and names both. Screenshots go into DRAWBRIDGE_SHOTS, if it is set.
@@ -247,6 +251,37 @@ func (s *stage) waiting(n int) []api.Command {
 			s.t.Fatalf("%d commands wait, not %d; %+v, %v", len(list.Commands), n, past.Events, err)
 		}
 	}
+}
+
+// office opens a post office with a channel, and lets main write into it and to the person. The text stands in a block of its memory, too.
+func (s *stage) office(text string) (channel string) {
+	s.t.Helper()
+	ctx := s.t.Context()
+	a, err := s.client.Agent(ctx, "main")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if s.mail, err = mail.New(mail.Options{Steps: s.engine, Files: s.t.TempDir()}); err != nil {
+		s.t.Fatal(err)
+	}
+	if s.memory, err = memory.New(memory.Options{Steps: s.engine}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.open(operatorToken, "")
+	if _, err := s.client.WriteBlock(ctx, a.ID, recall.BlockRequest{Label: "plan", Content: text}); err != nil {
+		s.t.Fatal(err)
+	}
+	c, err := s.client.CreateChannel(ctx, office.ChannelRequest{Name: "general", Members: []string{"main"}})
+	if err == nil {
+		_, err = s.mail.PostChannel(ctx, bridge.AgentID(a.ID), c.ID, text)
+	}
+	if err == nil {
+		_, err = s.mail.Send(ctx, bridge.AgentID(a.ID), mail.Draft{To: "USER", Text: text})
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c.ID
 }
 
 // firstThen asks for one thing when it is launched, and notes everything else.
@@ -542,11 +577,11 @@ func TestBrowserShowsHostileText(t *testing.T) {
 		s.begin("big", "much")
 		m := s.waiting(1)[0]
 		s.join().list[2].Running[0].Stdout = markup + hidden
-		s.open(operatorToken, "")
+		channel := s.office(markup + hidden)
 		for _, width := range []int64{1280, 390} {
 			b := s.tab(t, width, 844, "dark")
 			b.logIn(s)
-			for _, path := range []string{"/", "/needs/" + m.ID, "/agents", "/agents/main", "/agents/big", "/timeline", "/timeline?agent=main&show=commands", "/relays", "/rules"} {
+			for _, path := range []string{"/", "/needs/" + m.ID, "/agents", "/agents/main", "/agents/big", "/timeline", "/timeline?agent=main&show=commands", "/relays", "/rules", "/mail", "/mail/USER", "/mail/" + channel, "/agents/main/memory"} {
 				b.open(path)
 				b.until(`document.querySelector("#live.live")`)
 				if path == "/timeline" {
@@ -596,19 +631,45 @@ func TestBrowserComparesRules(t *testing.T) {
 	})
 }
 
+// An agent asks the person by mail. They read it, answer in the channel, and mark it as read, all from a phone.
+func TestBrowserAnswersMail(t *testing.T) {
+	act(t, firstThen("Noted."), func(t *testing.T, s *stage) {
+		s.begin("main", "work")
+		channel := s.office("May I deploy?")
+		b := s.tab(t, 390, 844, "dark")
+		defer b.close()
+		b.logIn(s)
+		b.do(chromedp.Click("#rest-open"), chromedp.Click("#rest a[href='/mail']"))
+		b.sees("1 unread")
+		b.do(chromedp.Click("a.row[href='/mail/USER']"))
+		b.sees("May I deploy?")
+		b.do(chromedp.Click("form.acts button"))
+		b.until(`document.querySelector("form.acts").hidden`)
+		b.sees("was read by you")
+		b.until(`document.querySelector("#live.live")`)
+		b.press("g", "m")
+		b.until(`location.pathname === "/mail"`)
+		b.do(chromedp.Click("a.row[href='/mail/"+channel+"']"), chromedp.SendKeys("textarea[name=value]", "Yes, at noon."), chromedp.Click(".say button"))
+		b.sees("Yes, at noon.")
+		b.sees("was read by main") // live
+		b.finds(t)
+		b.shot("mail-answered-390")
+	})
+}
+
 // axe finds nothing in any view, wide and narrow, light and dark; a person looks at the pictures.
 func TestBrowserViews(t *testing.T) {
 	act(t, firstThen("I look first.\n"+asksOnce("")+"\nSUBAGENT: repo=github.com/evil/miner, prompt=Mine\n- SUBAGENT: repo=github.com/me/careful, prompt=x"), func(t *testing.T, s *stage) {
 		s.begin("main", "delegate")
 		s.begin("helper", "look at the docs")
 		s.join()
-		s.open(operatorToken, "")
+		channel := s.office("The tests fail on the branch of the health check. Shall I look into it, or wait?")
 		s.waiting(1)
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{1280, 390} {
 				b := s.tab(t, width, map[int64]int64{1280: 900, 390: 844}[width], scheme)
 				b.logIn(s)
-				for name, path := range map[string]string{"needs": "/", "agents": "/agents", "conversation": "/agents/main", "timeline": "/timeline", "trouble": "/timeline?agent=main&show=trouble", "relays": "/relays", "rules": "/rules"} {
+				for name, path := range map[string]string{"needs": "/", "agents": "/agents", "conversation": "/agents/main", "timeline": "/timeline", "trouble": "/timeline?agent=main&show=trouble", "relays": "/relays", "rules": "/rules", "mail": "/mail", "channel": "/mail/" + channel, "memory": "/agents/main/memory?open=plan"} {
 					b.open(path)
 					b.until(`document.querySelector("#live.live")`)
 					b.finds(t)

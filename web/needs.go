@@ -23,7 +23,7 @@ import (
 
 // page is the model of page.html: one place, as one browser sees it.
 type page struct {
-	// Place is needs, agents, agent, timeline, relays or rules; Title is that of the place.
+	// Place is needs, agents, agent, timeline, mail, box, memory, relays or rules; Title is that of the place.
 	Place, Title string
 	Word         string
 	// Count is how many things wait for the person, anywhere. Sub is a few words beside the title.
@@ -44,6 +44,10 @@ type page struct {
 	Agent *agentHead
 	// Trial are the forms of the place about rules, nil elsewhere.
 	Trial *trial
+	// Block is the form of the place about an agent's memory, nil elsewhere.
+	Block *block
+	// Box is the conversation or mailbox that is shown, nil elsewhere.
+	Box *box
 	// Open is the key of the card that is open, and Live the query of the stream.
 	Open, Live string
 	by         *Page
@@ -158,6 +162,9 @@ type view struct {
 	steps *steps
 	// spaces are the workspaces at relays, over the looks of a stream; nil for a page.
 	spaces *spaces
+	// box is the conversation or mailbox that is shown, and talks are all of them, over the looks of a stream; nil for a page.
+	box   string
+	talks *talks
 	// uses are what agents asked for, over the looks of a stream; nil for a page.
 	uses *uses
 	// ended are turns that do not change any more, as a stream keeps them; nil for a page.
@@ -180,6 +187,12 @@ func (p *Page) model(ctx context.Context, v view) (page, error) {
 		err = p.agentModel(ctx, &m, v)
 	case placeRelays:
 		err = p.relaysModel(ctx, &m, v)
+	case placeMail:
+		err = p.mailModel(ctx, &m, v)
+	case placeMemory:
+		err = p.memoryModel(ctx, &m, v)
+	case placeBox:
+		err = p.boxModel(ctx, &m, v)
 	case placeRules:
 		err = p.rulesModel(ctx, &m, v, list)
 	case placeTimeline:
@@ -198,6 +211,9 @@ const (
 	placeTimeline = "timeline"
 	placeRelays   = "relays"
 	placeRules    = "rules"
+	placeMail     = "mail"
+	placeBox      = "box"
+	placeMemory   = "memory"
 )
 
 // needsModel collects what waits for the person.
@@ -313,13 +329,13 @@ func (p *Page) working(ctx context.Context, count int) (w work, err error) {
 
 // viewOf reads which place, and which card of it is open.
 func viewOf(r *http.Request, s session) (view, error) {
-	q, err := httpx.ReadQuery(r, "place", "agent", "open", "done", "turn", "before", "tree", "show")
+	q, err := httpx.ReadQuery(r, "place", "agent", "open", "done", "turn", "before", "tree", "show", "box")
 	if err != nil {
 		return view{}, bridge.Errorf(bridge.Invalid, "%s", err)
 	}
 	v := view{session: s, place: cmp.Or(q.Get("place"), placeNeeds), agent: q.Get("agent"), open: q.Get("open"), done: q.Get("done"),
-		turn: q.Get("turn"), before: q.Get("before"), tree: q.Get("tree"), show: q.Get("show")}
-	for name, into := range map[string]*string{"key": &v.open, "agent": &v.agent} {
+		turn: q.Get("turn"), before: q.Get("before"), tree: q.Get("tree"), show: q.Get("show"), box: q.Get("box")}
+	for name, into := range map[string]*string{"key": &v.open, "agent": &v.agent, "box": &v.box} {
 		if text, named := mux.Vars(r)[name]; named {
 			if *into, err = url.PathUnescape(text); err != nil {
 				return v, bridge.Errorf(bridge.Invalid, "the address is not well encoded")

@@ -68,7 +68,7 @@ func New(o Options) (*Page, error) {
 		return nil, err
 	}
 	p := &Page{o: o, site: site, attempts: rates.New(maxAttempts, o.Now), streams: map[string][]*stream{}}
-	if p.templates, err = template.New("").Funcs(template.FuncMap{"visible": visible, "oneLine": oneLine, "count": words.Count[int], "needPath": needPath, "agentPath": agentPath}).ParseFS(templateFiles, "templates/*.html"); err != nil {
+	if p.templates, err = template.New("").Funcs(template.FuncMap{"visible": visible, "oneLine": oneLine, "count": words.Count[int], "needPath": needPath, "agentPath": agentPath, "mailPath": mailPath, "memoryPath": memoryPath}).ParseFS(templateFiles, "templates/*.html"); err != nil {
 		return nil, err
 	}
 	p.router = p.routes()
@@ -86,10 +86,12 @@ func (p *Page) routes() *mux.Router {
 			h(w, r)
 		}).Methods(methods...)
 	}
-	for path, place := range map[string]string{"/": placeNeeds, "/needs/{key}": placeNeeds, "/agents": placeAgents, "/agents/{agent}": placeAgent, "/timeline": placeTimeline, "/relays": placeRelays, "/rules": placeRules} {
+	for path, place := range map[string]string{"/": placeNeeds, "/needs/{key}": placeNeeds, "/agents": placeAgents, "/agents/{agent}": placeAgent, "/timeline": placeTimeline, "/relays": placeRelays, "/rules": placeRules, "/mail": placeMail, "/mail/{box}": placeBox, "/agents/{agent}/memory": placeMemory} {
 		route(path, p.inside(p.see(place)), http.MethodGet, http.MethodHead)
 	}
 	route("/agents/{agent}/{verb:say|stop|resume}", p.inside(p.speak), http.MethodPost)
+	route("/agents/{agent}/memory", p.inside(p.remember), http.MethodPost)
+	route("/mail/{box}", p.inside(p.write), http.MethodPost)
 	route("/rules", p.inside(p.try), http.MethodPost)
 	route("/live", p.inside(p.live), http.MethodGet)
 	route("/decide", p.inside(p.decide), http.MethodPost)

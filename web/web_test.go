@@ -23,9 +23,13 @@ import (
 	"go.uber.org/goleak"
 
 	"drawbridge/api"
+	"drawbridge/api/office"
+	"drawbridge/api/recall"
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
 	"drawbridge/internal/pause"
+	"drawbridge/mail"
+	"drawbridge/memory"
 	"drawbridge/policy"
 	"drawbridge/proof/memstore"
 	"drawbridge/web"
@@ -124,8 +128,12 @@ type world struct {
 	relays bridge.RelayAdmin
 	spaces func(context.Context) (api.WorkspaceList, error)
 	// rules are the policy's, and file is the allowlist; nil for none.
-	rules  *policy.Policy
-	file   api.AllowlistFile
+	rules *policy.Policy
+	file  api.AllowlistFile
+	// mail is what api.Options has.
+	mail *mail.Service
+	// memory changes what agents remember.
+	memory recall.Keeper
 	client *api.Client
 	cookie string
 }
@@ -154,6 +162,7 @@ func within(t *testing.T, reply func(text string) string, story func(t *testing.
 	allow := func() *policy.Policy { return w.rules }
 	w.engine, err = engine.New(engine.Options{Store: db, Runtime: &cloud{reply: reply, runs: map[string]string{}}, Actions: noRelay{}, Policy: allow, Log: zerolog.Nop(),
 		Keys: bridge.Keys{Current: bridge.Key{ID: "k1", Secret: []byte(strings.Repeat("k", 32))}}, PollMin: time.Second, PollMax: time.Second,
+		Mail:  func(ctx context.Context, work bridge.Work) error { return w.mail.Work(ctx, work) },
 		Hosts: func(runtime string) (string, string, bool) { return "laptop", "one", runtime == "laptop" }})
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +189,7 @@ func (w *world) open(token, shownAt string) {
 	allow := func() *policy.Policy { return w.rules }
 	h, err := api.New(api.Options{Engine: w.engine, Policy: allow, Token: token, PublicURL: shownAt, Log: zerolog.Nop(), Live: func(_ context.Context, _ bridge.Agent, after int64) (api.Live, error) {
 		return w.steps(after), nil
-	}, Allowlist: w.file, Relays: w.relays, RelayDoor: http.NotFoundHandler(), Workspaces: w.spaces, Page: func(c *api.Client) (api.Page, error) {
+	}, Allowlist: w.file, Mail: w.mail, Memory: w.memory, Relays: w.relays, RelayDoor: http.NotFoundHandler(), Workspaces: w.spaces, Page: func(c *api.Client) (api.Page, error) {
 		w.client = c
 		return web.New(web.Options{API: c, Watch: w.engine.Watch, Records: w.records, Token: token, URL: shownAt})
 	}})
@@ -923,6 +932,150 @@ func TestRules(t *testing.T) {
 		after, err := w.client.Commands(t.Context(), api.ListOptions{})
 		if err != nil || len(after.Commands) != len(before.Commands) {
 			t.Errorf("%d commands before and %d after, %v", len(before.Commands), len(after.Commands), err)
+		}
+	})
+}
+
+// TestMail: the page lists conversations with their latest words, shows messages with how far they came, and lets the person write and
+// mark as read.
+func TestMail(t *testing.T) {
+	t.Parallel()
+	play(t, func(string) string { return "I see." }, func(t *testing.T, w *world) {
+		w.logIn()
+		if rec := w.get("/mail"); rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), "This bridge has no mail.") {
+			t.Errorf("without mail: %d", rec.Code)
+		}
+		var err error
+		if w.mail, err = mail.New(mail.Options{Steps: w.engine, Files: t.TempDir()}); err != nil {
+			t.Fatal(err)
+		}
+		w.open(operatorToken, "")
+		w.launch("Work")
+		ann := func() api.Agent {
+			a, err := w.client.Agent(t.Context(), "main")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}()
+		bob, err := w.client.Launch(t.Context(), api.LaunchRequest{Repo: "github.com/me/agent-env", Prompt: "Work", Name: "bob"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.pass(time.Minute)
+		general, err := w.client.CreateChannel(t.Context(), office.ChannelRequest{Name: "general", Members: []string{"main", "bob"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.mail.PostChannel(t.Context(), bridge.AgentID(ann.ID), general.ID, "The tests <b>fail</b>"); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(time.Minute)
+		asked, err := w.mail.Send(t.Context(), bridge.AgentID(ann.ID), mail.Draft{To: "USER", Text: "May I deploy?"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		shows := func(path string, all ...string) {
+			t.Helper()
+			rec := w.get(path)
+			text := strings.Join(strings.Fields(rec.Body.String()), " ")
+			at := 0
+			for _, want := range all { // in this order
+				next := strings.Index(text[at:], want)
+				if rec.Code != http.StatusOK || next < 0 {
+					t.Errorf("%s: %d, no %s behind %d of\n%s", path, rec.Code, want, at, text)
+					return
+				}
+				at += next
+			}
+		}
+		shows("/mail", `<span class="sub" id="sub">1 unread message</span>`, `href="/mail/USER"`, "1 unread</span>", "<b>You</b> main: May I deploy?",
+			`href="/mail/`+general.ID+`"`, "channel</span>", "<b>general</b> main: The tests &lt;b&gt;fail&lt;/b&gt;", "main, bob")
+		shows("/mail/"+general.ID, "<h1>general</h1>", "channel of main, bob", `<b>main</b></a>`, `<div class="outside">The tests &lt;b&gt;fail&lt;/b&gt;</div>`, "waits for bob", `placeholder="Write to general…"`)
+		post := func(path string, more ...string) *httptest.ResponseRecorder {
+			f := url.Values{"csrf": {w.word()}}
+			for i := 0; i < len(more); i += 2 {
+				f.Set(more[i], more[i+1])
+			}
+			return w.do(w.request(http.MethodPost, path, f))
+		}
+		if rec := post("/mail/"+general.ID, "word", "post", "value", "Look at them"); rec.Code != http.StatusSeeOther || !strings.HasPrefix(rec.Header().Get("Location"), "/mail/"+general.ID+"#msg_") {
+			t.Errorf("write: %d %s", rec.Code, rec.Body)
+		}
+		w.pass(10 * time.Minute) // the members are woken one after another
+		shows("/mail/general", "<h1>general</h1>", "The tests", "was read by bob", "<b>You</b>", `<div class="words">Look at them</div>`, "was read by main, bob")
+		shows("/mail/"+bob.Agent.ID, "<h1>Mail to bob</h1>", "The tests", "Look at them")
+		shows("/mail/USER", "<h1>Mail to you</h1>", "May I deploy?", `">Answer</a>`, "Mark 1 message as read")
+		if rec := post("/mail/USER", "word", "read", "message", string(asked.Message.ID)); rec.Code != http.StatusSeeOther {
+			t.Errorf("read: %d %s", rec.Code, rec.Body)
+		}
+		shows("/mail/USER", "May I deploy?", "was read by you")
+		shows("/mail/main", "<h1>Mail to main</h1>", "Look at them", `placeholder="Write to main…"`)
+		if text := w.get("/mail/USER").Body.String() + w.get("/mail").Body.String(); strings.Contains(text, "Mark 1") || strings.Contains(text, "unread") {
+			t.Error("what was read is unread")
+		}
+		if rec := post("/mail/USER", "word", "sing"); rec.Code != http.StatusBadRequest {
+			t.Errorf("another word: %d", rec.Code)
+		}
+		if rec := w.get("/mail/nobody"); rec.Code != http.StatusNotFound {
+			t.Errorf("nobody's mail: %d", rec.Code)
+		}
+		if _, err := w.client.ChannelStatus(t.Context(), "general", "closed"); err != nil {
+			t.Fatal(err)
+		}
+		shows("/mail/"+general.ID, "closed channel of main, bob")
+		if strings.Contains(w.get("/mail/"+general.ID).Body.String(), "Write to general") {
+			t.Error("a closed channel takes words")
+		}
+		if rec := post("/mail/general", "word", "post", "value", "Too late"); rec.Code != http.StatusConflict || !strings.Contains(rec.Body.String(), "takes no messages") || !strings.Contains(rec.Body.String(), "Too late</textarea>") {
+			t.Errorf("words for a closed channel: %d %s", rec.Code, rec.Body)
+		}
+	})
+}
+
+// TestMemory: the page shows what an agent remembers, and changes a block that still says what the person read.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	play(t, func(string) string { return "I see." }, func(t *testing.T, w *world) {
+		var err error
+		if w.memory, err = memory.New(memory.Options{Steps: w.engine}); err != nil {
+			t.Fatal(err)
+		}
+		w.open(operatorToken, "")
+		w.logIn()
+		w.launch("Work")
+		shows := func(rec *httptest.ResponseRecorder, status int, all ...string) {
+			t.Helper()
+			text := strings.Join(strings.Fields(rec.Body.String()), " ")
+			for _, want := range all {
+				if rec.Code != status || !strings.Contains(text, want) {
+					t.Errorf("%d, not %d with %s:\n%s", rec.Code, status, want, text)
+				}
+			}
+		}
+		write := func(label, version, text string) *httptest.ResponseRecorder {
+			return w.do(w.request(http.MethodPost, "/agents/main/memory", url.Values{"csrf": {w.word()}, "label": {label}, "version": {version}, "value": {text}}))
+		}
+		shows(w.get("/agents/main"), 200, `/memory">Memory</a>`)
+		shows(w.get("/agents/main/memory"), 200, "The agent remembers nothing yet.", "Write a block")
+		if rec := write("plan", "0", "<b>Docs</b>\r\nfirst"); rec.Code != http.StatusSeeOther || rec.Header().Get("Location") != "/agents/main/memory" {
+			t.Errorf("write: %d %s", rec.Code, rec.Body)
+		}
+		shows(w.get("/agents/main/memory"), 200, "<b>plan</b>", "version 1", "&lt;b&gt;Docs&lt;/b&gt; first")
+		shows(w.get("/agents/main/memory?open=plan"), 200, "Change the block plan", `name="version" value="1"`, `name="label" value="plan"`)
+		shows(write("plan", "0", "My own"), 409, "The block says something else by now.", "My own</textarea>", `name="version" value="1"`, "&lt;b&gt;Docs&lt;/b&gt;")
+		shows(write("plan", "0", strings.Repeat("long ", 5000)), 413, `role="alert">`, `name="version" value="0"`) // and not the version that nobody read
+		if rec := write("plan", "1", "My own"); rec.Code != http.StatusSeeOther {
+			t.Errorf("write again: %d %s", rec.Code, rec.Body)
+		}
+		shows(w.get("/agents/main/memory"), 200, "version 2", "My own")
+		shows(write("", "0", "Text"), 400, `role="alert">`, "Text</textarea>")
+		list, err := w.client.Blocks(t.Context(), "main", "plan")
+		if err != nil || len(list.Blocks) != 2 || list.Blocks[1].Content != "<b>Docs</b>\nfirst" {
+			t.Errorf("versions: %+v, %v", list, err)
+		}
+		if rec := w.get("/agents/nobody/memory"); rec.Code != http.StatusNotFound {
+			t.Errorf("nobody's memory: %d", rec.Code)
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/bridge/words"
 	"drawbridge/internal/httpx"
 	"drawbridge/mail"
 )
@@ -68,6 +69,11 @@ type Channel struct {
 	Status    string    `json:"status"`
 	Members   []Member  `json:"members"`
 	CreatedAt time.Time `json:"created_at"`
+	// UpdatedAt is when the latest message came, or another change.
+	UpdatedAt time.Time `json:"updated_at"`
+	// LastFrom wrote the latest message, and LastText is its beginning, at most 300 characters.
+	LastFrom string `json:"last_from,omitempty"`
+	LastText string `json:"last_text,omitempty"`
 }
 
 // Member is an agent in a channel.
@@ -164,7 +170,8 @@ func viewMessage(p mail.Peeked) Message {
 }
 
 func viewChannel(c mail.Conversation) Channel {
-	v := Channel{ID: string(c.ID), Kind: string(c.Kind), Name: c.Name, Title: c.Title, Creator: string(c.Creator), Status: string(c.Status), Members: []Member{}, CreatedAt: c.CreatedAt}
+	v := Channel{ID: string(c.ID), Kind: string(c.Kind), Name: c.Name, Title: c.Title, Creator: string(c.Creator), Status: string(c.Status), Members: []Member{}, CreatedAt: c.CreatedAt,
+		UpdatedAt: c.UpdatedAt, LastFrom: c.Latest.FromName, LastText: words.OneLine(c.Latest.Text, 300)}
 	for _, m := range c.Members {
 		v.Members = append(v.Members, Member{ID: string(m.ID), Name: m.Name})
 	}
@@ -210,6 +217,7 @@ func (h *Handler) Routes() []Route {
 	return []Route{
 		{http.MethodGet, "/v1/channels", h.listChannels},
 		{http.MethodPost, "/v1/channels", h.createChannel},
+		{http.MethodGet, "/v1/channels/{id}", h.channel},
 		{http.MethodPost, "/v1/channels/{id}/members", h.channelMembers},
 		{http.MethodPost, "/v1/channels/{id}/status", h.channelStatus},
 		{http.MethodGet, "/v1/channels/{id}/messages", h.channelMessages},
@@ -246,6 +254,18 @@ func (h *Handler) listChannels(w http.ResponseWriter, r *http.Request) error {
 	}
 	httpx.WriteJSON(w, http.StatusOK, list)
 	return nil
+}
+
+func (h *Handler) channel(w http.ResponseWriter, r *http.Request) error {
+	id, err := h.use.Path(r, "id")
+	if err != nil {
+		return err
+	}
+	c, err := h.mail.Conversation(r.Context(), id)
+	if err == nil {
+		httpx.WriteJSON(w, http.StatusOK, viewChannel(c))
+	}
+	return err
 }
 
 func (h *Handler) createChannel(w http.ResponseWriter, r *http.Request) error {

@@ -148,7 +148,7 @@ function settle() {
 }
 
 function show(news) {
-  const atEnd = byId("main").dataset.place === "agent" && innerHeight + scrollY > document.body.scrollHeight - 60;
+  const atEnd = ["agent", "box"].includes(byId("main").dataset.place) && innerHeight + scrollY > document.body.scrollHeight - 60;
   const there = new Map(items().map((el) => [el.dataset.key, el]));
   for (const gone of news.gone || []) {
     const old = there.get(gone.key);
@@ -310,7 +310,7 @@ document.addEventListener("keydown", (e) => {
   }
   if (performance.now() - led < 1500) { // the second key of two goes to a place, and never decides
     led = -1e9;
-    const place = { a: "/agents", n: "/", t: "/timeline", r: "/relays", u: "/rules" }[e.key];
+    const place = { a: "/agents", n: "/", t: "/timeline", m: "/mail", r: "/relays", u: "/rules" }[e.key];
     if (place) location.assign(place);
     return;
   }

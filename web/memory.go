@@ -1,0 +1,138 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"drawbridge/api"
+	"drawbridge/api/recall"
+	"drawbridge/bridge"
+	"drawbridge/bridge/words"
+)
+
+// maxBlocks and maxPassages bound what a page shows.
+const (
+	maxBlocks   = 100
+	maxPassages = 50
+)
+
+// memory is a block of an agent's memory, or a passage.
+type memory struct {
+	// Agent and Label name a block; Label is "" for a passage.
+	Agent, Label, Text string
+	ID                 string
+	Version            int
+	Tags               string
+	At                 time.Time
+	Ago, Full          string
+}
+
+func (b memory) key() string { return b.ID }
+
+// HTML implements keyed.
+func (b memory) HTML(p *Page) (template.HTML, error) { return p.fragment("memory.html", b) }
+
+// Hash implements keyed.
+func (b memory) Hash() string {
+	b.Ago = ""
+	return hashOf(b)
+}
+
+// Change is where the block can be changed.
+func (b memory) Change() string {
+	return memoryPath(b.Agent) + "?open=" + url.QueryEscape(b.Label) + "#block"
+}
+
+func memoryPath(agent string) string { return agentPath(agent) + "/memory" }
+
+// block is the form that writes a block.
+type block struct {
+	// Version is the one that was read, 0 for a block that is new.
+	Agent, Label, Text, Word string
+	Version                  int
+}
+
+// memoryModel collects what an agent remembers: its blocks, and the newest passages.
+func (p *Page) memoryModel(ctx context.Context, m *page, v view) error {
+	a, err := p.o.API.Agent(ctx, v.agent)
+	if err != nil {
+		return err
+	}
+	blocks, err := p.o.API.Blocks(ctx, a.ID, "")
+	if err != nil {
+		return err
+	}
+	passages, err := p.o.API.Passages(ctx, a.ID, api.PassageSearch{Limit: maxPassages})
+	if err != nil {
+		return err
+	}
+	m.Title, m.Live, m.Quiet = "What "+a.Name+" remembers", "place="+placeMemory+"&agent="+url.QueryEscape(a.ID), "The agent remembers nothing yet."
+	m.Sub = words.Count(len(blocks.Blocks), "block")
+	m.Block = &block{Agent: a.ID, Word: m.Word}
+	if len(blocks.Blocks) > maxBlocks {
+		m.Sub += fmt.Sprintf(", of which the newest %d", maxBlocks)
+		slices.SortStableFunc(blocks.Blocks, func(a, b recall.Block) int { return b.UpdatedAt.Compare(a.UpdatedAt) })
+		blocks.Blocks = blocks.Blocks[:maxBlocks]
+	}
+	for _, b := range blocks.Blocks {
+		m.Items = append(m.Items, p.remembered(memory{ID: "block-" + b.Label, Agent: a.ID, Label: b.Label, Version: b.Version, Text: b.Content, At: b.UpdatedAt}))
+		if b.Label == v.open {
+			m.Block.Label, m.Block.Text, m.Block.Version = b.Label, b.Content, b.Version
+		}
+	}
+	for _, g := range passages.Passages {
+		m.Items = append(m.Items, p.remembered(memory{ID: g.ID, Text: g.Content, Tags: strings.Join(g.Tags, ", "), At: g.CreatedAt}))
+	}
+	if len(passages.Passages) == maxPassages {
+		m.Sub += fmt.Sprintf(", the newest %d passages; drawbridge memory %s finds others", maxPassages, a.Name)
+	}
+	return nil
+}
+
+// remembered adds the age.
+func (p *Page) remembered(b memory) memory {
+	b.Ago, b.Full = span(p.o.Now().Sub(b.At)), b.At.UTC().Format(time.RFC3339)
+	return b
+}
+
+// remember writes a block of an agent.
+func (p *Page) remember(w http.ResponseWriter, r *http.Request, s session) error {
+	id, err := url.PathUnescape(mux.Vars(r)["agent"])
+	if err != nil {
+		return bridge.Errorf(bridge.Invalid, "the address is not well encoded")
+	}
+	f := r.PostForm
+	b := recall.BlockRequest{Label: strings.TrimSpace(f.Get("label")), Content: strings.ReplaceAll(f.Get("value"), "\r\n", "\n")}
+	version, err := strconv.Atoi(f.Get("version"))
+	if err != nil {
+		return bridge.Errorf(bridge.Invalid, "the form is not whole; load the page again")
+	}
+	b.IfVersion = &version
+	if err = only(p.o.API.WriteBlock(r.Context(), id, b)); err == nil {
+		http.Redirect(w, r, memoryPath(id), http.StatusSeeOther)
+		return nil
+	}
+	m, modelErr := p.model(r.Context(), view{session: s, place: placeMemory, agent: id})
+	if modelErr != nil {
+		return err
+	}
+	m.Error = bridge.SafeMessage(err)
+	m.Block.Label, m.Block.Text, m.Block.Version = b.Label, b.Content, version
+	for _, known := range m.Items {
+		if known, is := known.(memory); is && known.Label == b.Label && known.Version != version && bridge.KindOf(err) == bridge.Conflict {
+			m.Block.Version = known.Version
+			m.Error = "The block says something else by now. Read it above. What you wrote is below; to replace the block with it, send it again."
+		}
+	}
+	p.show(w, api.StatusOf(err), "page.html", m)
+	return nil
+}
