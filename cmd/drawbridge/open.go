@@ -8,6 +8,7 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/cmd/drawbridge/internal/local"
+	"drawbridge/internal/logs"
 )
 
 type openCmd struct {
@@ -17,7 +18,7 @@ type openCmd struct {
 
 // Help shows examples.
 func (openCmd) Help() string {
-	return "The page shows what waits for you and what agents do, and takes your decisions. The command makes a link that works once, for ten minutes, and opens the link in your browser. The browser then stays logged in for 14 days. Without a desktop, or with --print, the command prints the link. Whoever opens the link first is the operator, so keep it to yourself.\n\nExamples:\n  drawbridge open\n  drawbridge open --print"
+	return "The page shows what waits for you and what agents do, and takes your decisions. The command makes a link that works once, for ten minutes, and opens the link in your browser. The browser then stays logged in for 14 days. Without a desktop, or with --print, the command prints the link. At a terminal, it draws the link as a QR code, too, if a phone can reach the address. Whoever opens the link first is the operator, so keep it to yourself.\n\nExamples:\n  drawbridge open\n  drawbridge open --print"
 }
 
 // Run opens the page.
@@ -37,10 +38,21 @@ func (c openCmd) Run(ctx context.Context, a app) error {
 				return err
 			}
 		}
-		_, err = fmt.Fprintf(a.stdout, "%s\n", link.URL)
-		if err == nil {
-			fmt.Fprintf(a.stderr, "drawbridge: open this link in a browser; it works once, until %s\n", link.ExpiresAt.Local().Format(time.TimeOnly))
+		if _, err = fmt.Fprintf(a.stdout, "%s\n", link.URL); err != nil {
+			return err
 		}
-		return err
+		how := "open this link in a browser"
+		switch {
+		case !logs.IsTerminal(a.stdout):
+		case here(link.URL):
+			how += " of this machine (for a phone, set operator.url)"
+		default:
+			how += ", or scan the code with a phone"
+			if code, err := qrCode(link.URL); err == nil { // without the code, the link is still there
+				fmt.Fprint(a.stdout, code)
+			}
+		}
+		fmt.Fprintf(a.stderr, "drawbridge: %s; it works once, until %s\n", how, link.ExpiresAt.Local().Format(time.TimeOnly))
+		return nil
 	})
 }
