@@ -274,6 +274,7 @@ func (h *Handler) table() []route {
 		{http.MethodPost, "/v1/allowed/try", h.tryText},
 		{http.MethodPost, "/v1/allowed/compare", h.compare},
 		{http.MethodGet, "/v1/status", h.status},
+		{http.MethodGet, "/v1/use", h.use},
 		{http.MethodGet, "/v1/needs", h.needs},
 		{http.MethodPost, "/v1/page/links", h.pageLink},
 	}

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"time"
+
 	"drawbridge/bridge"
 )
 
@@ -198,6 +200,8 @@ func loadCommands(sc *bridge.Scene, need bridge.Need) []query {
 		return commands(tail, args...)
 	case bridge.NeedUses:
 		return []query{uses(sc, n)}
+	case bridge.NeedDays:
+		return days(sc, n)
 	case bridge.NeedLaunches:
 		return []query{counted(sc, need, "SELECT count(*) FROM commands WHERE child <> '' AND launched_at >= $1", micros(n.Since))}
 	case bridge.NeedOpenCommands:
@@ -232,4 +236,24 @@ func uses(sc *bridge.Scene, n bridge.NeedUses) query {
 		},
 		done: func(int) { sc.Answered(n, all) },
 	}
+}
+
+// days adds up turns and launches by day.
+func days(sc *bridge.Scene, n bridge.NeedDays) []query {
+	var sums bridge.DaySums
+	turns := query{sql: "SELECT created_at, spent FROM turns WHERE created_at >= $1", args: []any{micros(n.Since)}, row: func(r scanner) error {
+		var at time.Time
+		var spent *bridge.Spent
+		err := r.Scan(microTime{&at}, jsonText{&spent})
+		sums.Turn(at, spent)
+		return err
+	}}
+	launches := query{sql: "SELECT launched_at FROM commands WHERE child <> '' AND launched_at >= $1", args: []any{micros(n.Since)}, row: func(r scanner) error {
+		var at time.Time
+		err := r.Scan(microTime{&at})
+		sums.Launch(at)
+		return err
+	}}
+	launches.done = func(int) { sc.Answered(n, sums.All()) }
+	return []query{turns, launches}
 }

@@ -53,6 +53,7 @@ func BenchmarkPage(b *testing.B) {
 		{"timeline of an agent", "/timeline?agent=agent-7", "turn=trn_00007_9"},
 		{"timeline of a rare kind", "/timeline?show=mail", "may be further back"},
 		{"rules", "/rules", "times by agent-0, "},
+		{"use", "/use", "100000 turns"},
 	} {
 		b.Run(place.name, func(b *testing.B) {
 			for b.Loop() {

@@ -581,7 +581,7 @@ func TestBrowserShowsHostileText(t *testing.T) {
 		for _, width := range []int64{1280, 390} {
 			b := s.tab(t, width, 844, "dark")
 			b.logIn(s)
-			for _, path := range []string{"/", "/needs/" + m.ID, "/agents", "/agents/main", "/agents/big", "/timeline", "/timeline?agent=main&show=commands", "/relays", "/rules", "/mail", "/mail/USER", "/mail/" + channel, "/agents/main/memory"} {
+			for _, path := range []string{"/", "/needs/" + m.ID, "/agents", "/agents/main", "/agents/big", "/timeline", "/timeline?agent=main&show=commands", "/relays", "/rules", "/use", "/mail", "/mail/USER", "/mail/" + channel, "/agents/main/memory"} {
 				b.open(path)
 				b.until(`document.querySelector("#live.live")`)
 				if path == "/timeline" {
@@ -669,7 +669,7 @@ func TestBrowserViews(t *testing.T) {
 			for _, width := range []int64{1280, 390} {
 				b := s.tab(t, width, map[int64]int64{1280: 900, 390: 844}[width], scheme)
 				b.logIn(s)
-				for name, path := range map[string]string{"needs": "/", "agents": "/agents", "conversation": "/agents/main", "timeline": "/timeline", "trouble": "/timeline?agent=main&show=trouble", "relays": "/relays", "rules": "/rules", "mail": "/mail", "channel": "/mail/" + channel, "memory": "/agents/main/memory?open=plan"} {
+				for name, path := range map[string]string{"needs": "/", "agents": "/agents", "conversation": "/agents/main", "timeline": "/timeline", "trouble": "/timeline?agent=main&show=trouble", "relays": "/relays", "rules": "/rules", "use": "/use", "mail": "/mail", "channel": "/mail/" + channel, "memory": "/agents/main/memory?open=plan"} {
 					b.open(path)
 					b.until(`document.querySelector("#live.live")`)
 					b.finds(t)

@@ -79,7 +79,7 @@ func (p *Page) live(w http.ResponseWriter, r *http.Request, s session) error {
 		return err
 	}
 	v.steady, v.done, v.ended = true, "", map[string]turn{}
-	v.steps, v.spaces, v.uses, v.talks = &steps{}, &spaces{}, &uses{}, &talks{}
+	v.steps, v.spaces, v.uses, v.talks, v.days = &steps{}, &spaces{}, &uses{}, &talks{}, &days{}
 	m, err := p.model(r.Context(), v)
 	if err != nil {
 		return err // such as an agent that nobody knows

@@ -23,7 +23,7 @@ import (
 
 // page is the model of page.html: one place, as one browser sees it.
 type page struct {
-	// Place is needs, agents, agent, timeline, mail, box, memory, relays or rules; Title is that of the place.
+	// Place is needs, agents, agent, timeline, mail, box, memory, relays, rules or use; Title is that of the place.
 	Place, Title string
 	Word         string
 	// Count is how many things wait for the person, anywhere. Sub is a few words beside the title.
@@ -165,6 +165,8 @@ type view struct {
 	// box is the conversation or mailbox that is shown, and talks are all of them, over the looks of a stream; nil for a page.
 	box   string
 	talks *talks
+	// days are what the last 30 days saw, over the looks of a stream; nil for a page.
+	days *days
 	// uses are what agents asked for, over the looks of a stream; nil for a page.
 	uses *uses
 	// ended are turns that do not change any more, as a stream keeps them; nil for a page.
@@ -193,6 +195,8 @@ func (p *Page) model(ctx context.Context, v view) (page, error) {
 		err = p.memoryModel(ctx, &m, v)
 	case placeBox:
 		err = p.boxModel(ctx, &m, v)
+	case placeUse:
+		err = p.useModel(ctx, &m, v)
 	case placeRules:
 		err = p.rulesModel(ctx, &m, v, list)
 	case placeTimeline:
@@ -211,6 +215,7 @@ const (
 	placeTimeline = "timeline"
 	placeRelays   = "relays"
 	placeRules    = "rules"
+	placeUse      = "use"
 	placeMail     = "mail"
 	placeBox      = "box"
 	placeMemory   = "memory"

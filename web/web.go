@@ -86,7 +86,7 @@ func (p *Page) routes() *mux.Router {
 			h(w, r)
 		}).Methods(methods...)
 	}
-	for path, place := range map[string]string{"/": placeNeeds, "/needs/{key}": placeNeeds, "/agents": placeAgents, "/agents/{agent}": placeAgent, "/timeline": placeTimeline, "/relays": placeRelays, "/rules": placeRules, "/mail": placeMail, "/mail/{box}": placeBox, "/agents/{agent}/memory": placeMemory} {
+	for path, place := range map[string]string{"/": placeNeeds, "/needs/{key}": placeNeeds, "/agents": placeAgents, "/agents/{agent}": placeAgent, "/timeline": placeTimeline, "/relays": placeRelays, "/rules": placeRules, "/use": placeUse, "/mail": placeMail, "/mail/{box}": placeBox, "/agents/{agent}/memory": placeMemory} {
 		route(path, p.inside(p.see(place)), http.MethodGet, http.MethodHead)
 	}
 	route("/agents/{agent}/{verb:say|stop|resume}", p.inside(p.speak), http.MethodPost)

@@ -1079,3 +1079,45 @@ func TestMemory(t *testing.T) {
 		}
 	})
 }
+
+// TestUse: the page draws what each day saw, and its words say the same as its bars.
+func TestUse(t *testing.T) {
+	t.Parallel()
+	reply := func(text string) string {
+		if strings.Contains(text, "Work") {
+			return "SUBAGENT: repo=github.com/me/careful, prompt=Look"
+		}
+		return "I see."
+	}
+	play(t, reply, func(t *testing.T, w *world) {
+		w.logIn()
+		w.launch("Work")
+		m := w.held()
+		if _, err := w.client.Approve(t.Context(), m.ID, m.Held.Hash); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(48 * time.Hour)
+		if _, err := w.client.Say(t.Context(), "main", "Hello"); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(time.Minute)
+		list, err := w.client.Use(t.Context())
+		if err != nil || len(list.Days) != 30 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		first, between, last := list.Days[27], list.Days[28], list.Days[29]
+		if first.Day != "2000-01-01" || first.Launches != 1 || first.Turns < 3 || first.Untold != first.Turns || between.Turns != 0 || last.Day != "2000-01-03" || last.Turns != 1 {
+			t.Errorf("%+v", list.Days[26:])
+		}
+		rec := w.get("/use")
+		text := strings.Join(strings.Fields(rec.Body.String()), " ")
+		for _, want := range []string{
+			fmt.Sprintf("%d turns, 1 launch<", first.Turns+1), fmt.Sprintf("<title>2000-01-01: %d turns, 1 launch</title>", first.Turns), "<title>2000-01-03: 1 turn, 0 launches</title>",
+			fmt.Sprintf("at most %d a day", first.Turns), `<rect x="540" y="0" width="19" height="120"/>`, "0 tokens, $0.00; of", "the last 30 days, in UTC",
+		} {
+			if rec.Code != http.StatusOK || !strings.Contains(text, want) {
+				t.Errorf("%d without %s:\n%s", rec.Code, want, text)
+			}
+		}
+	})
+}

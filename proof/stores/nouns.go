@@ -515,6 +515,40 @@ func testUses(t *testing.T, open Open) {
 	})
 }
 
+// testDays: turns and launches count for the day in UTC on which they began.
+func testDays(t *testing.T, open Open) {
+	s := open(t)
+	cost := int64(2500)
+	midnight := epoch.UTC().Truncate(24 * time.Hour)
+	mustUpdate(t, s, func(tx *bridge.Scene) error {
+		if err := tx.InsertAgent(bridge.Agent{ID: "agt_1", Name: "main", Root: "agt_1", OpKey: "1"}); err != nil {
+			return err
+		}
+		for n, turn := range []struct {
+			after time.Duration
+			spent *bridge.Spent
+		}{
+			{-time.Microsecond, nil}, // too old
+			{0, &bridge.Spent{Tokens: &bridge.Tokens{Input: 3, Output: 4}, CostMicros: &cost}},
+			{24*time.Hour - time.Microsecond, nil},
+			{72 * time.Hour, &bridge.Spent{CostMicros: &cost}},
+		} {
+			_, err := tx.InsertTurn(bridge.Turn{ID: bridge.TurnID(fmt.Sprint("trn_", n)), Agent: "agt_1", Cause: bridge.CauseUser, Spent: turn.spent, CreatedAt: midnight.Add(turn.after)})
+			if err != nil {
+				return err
+			}
+		}
+		launch := fullCommand(1)
+		launch.Child, launch.State, launch.CreatedAt, launch.UpdatedAt = "agt_2", bridge.CommandGranted, midnight.Add(49*time.Hour), midnight.Add(49*time.Hour)
+		return tx.InsertCommand(launch)
+	})
+	equal(t, "days", read(t, s, func(tx *bridge.Scene) ([]bridge.Day, error) { return tx.Days(midnight) }), []bridge.Day{
+		{Start: midnight, Turns: 2, Tokens: 7, CostMicros: cost, Untold: 1},
+		{Start: midnight.Add(48 * time.Hour), Launches: 1},
+		{Start: midnight.Add(72 * time.Hour), Turns: 1, CostMicros: cost, Untold: 1},
+	})
+}
+
 func testCommandCounts(t *testing.T, open Open) {
 	s := open(t)
 	launches := func(since time.Time) int {

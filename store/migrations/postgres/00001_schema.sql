@@ -82,6 +82,7 @@ CREATE TABLE turns (
 );
 CREATE INDEX turns_open ON turns (agent, seq) WHERE state NOT IN ('replied', 'failed');
 CREATE INDEX turns_state ON turns (state, id);
+CREATE INDEX turns_created ON turns (created_at);
 
 CREATE TABLE commands (
     id           TEXT COLLATE "C" PRIMARY KEY,
