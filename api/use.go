@@ -9,13 +9,13 @@ import (
 	"drawbridge/internal/httpx"
 )
 
-// DayUse is what a day in UTC saw, by when turns and launches began.
+// DayUse is what a day in UTC saw, by when turns were asked for and agents launched others.
 type DayUse struct {
 	// Day is a date, such as 2026-11-29.
 	Day      string `json:"day"`
 	Turns    int    `json:"turns"`
 	Launches int    `json:"launches"`
-	// Tokens and CostUSD are what agents and APIs told. Of Untold turns nobody told it.
+	// Tokens and CostUSD are what agents and APIs told. Untold turns ended, and nobody told their tokens.
 	Tokens  int64   `json:"tokens"`
 	CostUSD float64 `json:"cost_usd"`
 	Untold  int     `json:"untold"`

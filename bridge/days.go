@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Day is what a day in UTC saw, by when turns and launches began.
+// Day is what a day in UTC saw, by when turns were asked for and agents launched others.
 type Day struct {
 	// Start is its first moment.
 	Start           time.Time
 	Turns, Launches int
 	// Tokens and CostMicros are what agents and APIs told of these turns; CostMicros is in millionths of a US dollar.
 	Tokens, CostMicros int64
-	// Untold counts the turns of which nobody told what they took.
+	// Untold counts the turns that ended and of which nobody told the tokens.
 	Untold int
 }
 
@@ -31,11 +31,11 @@ func (d *DaySums) of(at time.Time) *Day {
 	return d.days[start]
 }
 
-// Turn adds a turn that began at a time, and what it took, if that is known.
-func (d *DaySums) Turn(at time.Time, spent *Spent) {
+// Turn adds a turn that was asked for at a time, and what it took, if that is known. over says that it has ended.
+func (d *DaySums) Turn(at time.Time, over bool, spent *Spent) {
 	day := d.of(at)
 	day.Turns++
-	if spent == nil || spent.Tokens == nil {
+	if over && (spent == nil || spent.Tokens == nil) {
 		day.Untold++
 	}
 	if spent != nil && spent.Tokens != nil {
@@ -77,7 +77,7 @@ func (s *Scene) Days(since time.Time) ([]Day, error) {
 	var sums DaySums
 	for t := range s.Rows.Turns.All() {
 		if !t.CreatedAt.Before(n.Since) {
-			sums.Turn(t.CreatedAt, t.Spent)
+			sums.Turn(t.CreatedAt, !t.EndedAt.IsZero(), t.Spent)
 		}
 	}
 	for c := range s.Rows.Commands.All() {

@@ -241,11 +241,11 @@ func uses(sc *bridge.Scene, n bridge.NeedUses) query {
 // days adds up turns and launches by day.
 func days(sc *bridge.Scene, n bridge.NeedDays) []query {
 	var sums bridge.DaySums
-	turns := query{sql: "SELECT created_at, spent FROM turns WHERE created_at >= $1", args: []any{micros(n.Since)}, row: func(r scanner) error {
-		var at time.Time
+	turns := query{sql: "SELECT created_at, ended_at, spent FROM turns WHERE created_at >= $1", args: []any{micros(n.Since)}, row: func(r scanner) error {
+		var at, ended time.Time
 		var spent *bridge.Spent
-		err := r.Scan(microTime{&at}, jsonText{&spent})
-		sums.Turn(at, spent)
+		err := r.Scan(microTime{&at}, microTime{&ended}, jsonText{&spent})
+		sums.Turn(at, !ended.IsZero(), spent)
 		return err
 	}}
 	launches := query{sql: "SELECT launched_at FROM commands WHERE child <> '' AND launched_at >= $1", args: []any{micros(n.Since)}, row: func(r scanner) error {

@@ -611,7 +611,7 @@ func TestBrowserComparesRules(t *testing.T) {
 			if width == 1280 {
 				s.begin("main", "delegate")
 				s.waiting(1)
-				b.press("g", "u")
+				b.press("g", "l")
 			} else {
 				b.do(chromedp.Click("#rest-open"), chromedp.Click("#rest a[href='/rules']"))
 			}

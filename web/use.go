@@ -70,7 +70,7 @@ func (p *Page) useModel(ctx context.Context, m *page, v view) error {
 		sum.Turns, sum.Launches, sum.Untold = sum.Turns+d.Turns, sum.Launches+d.Launches, sum.Untold+d.Untold
 		sum.Tokens, sum.CostUSD = sum.Tokens+d.Tokens, sum.CostUSD+d.CostUSD
 	}
-	turns := plot{Key: "use-turns", Title: "Turns, and launches among them", Sum: began(sum)}
+	turns := plot{Key: "use-turns", Title: "Turns, and the launches by agents among them", Sum: began(sum)}
 	turns.draw(all, func(d api.DayUse) (float64, float64, string) {
 		return float64(d.Turns), float64(d.Launches), began(d)
 	}, func(most float64) string { return fmt.Sprintf("%.0f", most) })
@@ -118,9 +118,9 @@ func began(d api.DayUse) string {
 // short is a number in a few characters.
 func short(n int64) string {
 	switch {
-	case n >= 10_000_000:
+	case n >= 9_950_000:
 		return fmt.Sprintf("%.0f M", float64(n)/1e6)
-	case n >= 1_000_000:
+	case n >= 999_500:
 		return fmt.Sprintf("%.1f M", float64(n)/1e6)
 	case n >= 10_000:
 		return fmt.Sprintf("%.0f k", float64(n)/1e3)

@@ -45,7 +45,7 @@ func (c openCmd) Run(ctx context.Context, a app) error {
 		switch {
 		case !logs.IsTerminal(a.stdout):
 		case here(link.URL):
-			how += " of this machine (for a phone, set operator.url)"
+			how += " of this machine (a phone needs another address: operator.url or public_url)"
 		default:
 			how += ", or scan the code with a phone"
 			if code, err := qrCode(link.URL); err == nil { // without the code, the link is still there

@@ -46,7 +46,7 @@ func TestQRCode(t *testing.T) {
 
 func TestHere(t *testing.T) {
 	t.Parallel()
-	for address, want := range map[string]bool{"http://127.0.0.1:7400/login?code=x": true, "http://localhost:7400/": true, "http://[::1]:7400/": true, "https://bridge.example.com/login?code=x": false, "http://192.168.1.5:7400/": false} {
+	for address, want := range map[string]bool{"http://127.0.0.1:7400/login?code=x": true, "http://localhost:7400/": true, "http://[::1]:7400/": true, "http://0.0.0.0:7400/": true, "https://bridge.example.com/login?code=x": false, "http://192.168.1.5:7400/": false} {
 		if here(address) != want {
 			t.Errorf("%s: %v", address, !want)
 		}

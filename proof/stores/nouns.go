@@ -526,14 +526,16 @@ func testDays(t *testing.T, open Open) {
 		}
 		for n, turn := range []struct {
 			after time.Duration
+			ended time.Time
 			spent *bridge.Spent
 		}{
-			{-time.Microsecond, nil}, // too old
-			{0, &bridge.Spent{Tokens: &bridge.Tokens{Input: 3, Output: 4}, CostMicros: &cost}},
-			{24*time.Hour - time.Microsecond, nil},
-			{72 * time.Hour, &bridge.Spent{CostMicros: &cost}},
+			{-time.Microsecond, epoch, nil}, // too old
+			{0, epoch, &bridge.Spent{Tokens: &bridge.Tokens{Input: 3, Output: 4}, CostMicros: &cost}},
+			{24*time.Hour - time.Microsecond, epoch, nil},
+			{25 * time.Hour, time.Time{}, nil}, // it is not over
+			{72 * time.Hour, epoch, &bridge.Spent{CostMicros: &cost}},
 		} {
-			_, err := tx.InsertTurn(bridge.Turn{ID: bridge.TurnID(fmt.Sprint("trn_", n)), Agent: "agt_1", Cause: bridge.CauseUser, Spent: turn.spent, CreatedAt: midnight.Add(turn.after)})
+			_, err := tx.InsertTurn(bridge.Turn{ID: bridge.TurnID(fmt.Sprint("trn_", n)), Agent: "agt_1", Cause: bridge.CauseUser, Spent: turn.spent, CreatedAt: midnight.Add(turn.after), EndedAt: turn.ended})
 			if err != nil {
 				return err
 			}
@@ -544,6 +546,7 @@ func testDays(t *testing.T, open Open) {
 	})
 	equal(t, "days", read(t, s, func(tx *bridge.Scene) ([]bridge.Day, error) { return tx.Days(midnight) }), []bridge.Day{
 		{Start: midnight, Turns: 2, Tokens: 7, CostMicros: cost, Untold: 1},
+		{Start: midnight.Add(24 * time.Hour), Turns: 1},
 		{Start: midnight.Add(48 * time.Hour), Launches: 1},
 		{Start: midnight.Add(72 * time.Hour), Turns: 1, CostMicros: cost, Untold: 1},
 	})

@@ -310,7 +310,7 @@ document.addEventListener("keydown", (e) => {
   }
   if (performance.now() - led < 1500) { // the second key of two goes to a place, and never decides
     led = -1e9;
-    const place = { a: "/agents", n: "/", t: "/timeline", m: "/mail", r: "/relays", u: "/rules" }[e.key];
+    const place = { a: "/agents", n: "/", t: "/timeline", m: "/mail", r: "/relays", l: "/rules", u: "/use" }[e.key];
     if (place) location.assign(place);
     return;
   }
