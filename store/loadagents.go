@@ -216,17 +216,19 @@ func loadCommands(sc *bridge.Scene, need bridge.Need) []query {
 
 // uses counts what agents asked for, by agent or tree, target and what came of it.
 func uses(sc *bridge.Scene, n bridge.NeedUses) query {
-	by := "JOIN agents a ON a.id = c.agent"
-	if n.Trees {
-		by = "JOIN agents m ON m.id = c.agent JOIN agents a ON a.id = m.root"
-	}
 	// ended is the state before reported.
-	const state = "CASE WHEN c.state = 'held' THEN 'held' WHEN 'refused' IN (c.state, c.ended) THEN 'refused' ELSE 'granted' END"
+	const sums = "(SELECT agent, verb, canonical, CASE WHEN state = 'held' THEN 'held' WHEN 'refused' IN (state, ended) THEN 'refused' ELSE 'granted' END AS result," +
+		" count(*) AS uses, max(created_at) AS last FROM commands WHERE created_at >= $1 AND canonical <> '' AND verb IN ('SUBAGENT', 'LOCAL_ACTION')" +
+		" GROUP BY agent, verb, canonical, result) c"
+	const key = "a.id, a.plain, a.role, a.parent, c.verb, c.canonical, c.result"
+	sql := "SELECT " + key + ", c.uses, c.last FROM " + sums + " JOIN agents a ON a.id = c.agent ORDER BY c.last DESC, a.id, c.canonical, c.result LIMIT $2"
+	if n.Trees {
+		sql = "SELECT " + key + ", CAST(sum(c.uses) AS BIGINT), max(c.last) FROM " + sums + " JOIN agents m ON m.id = c.agent JOIN agents a ON a.id = m.root" +
+			" GROUP BY " + key + " ORDER BY max(c.last) DESC, a.id, c.canonical, c.result LIMIT $2"
+	}
 	var all []bridge.Use
 	return query{
-		sql: "SELECT a.id, a.plain, a.role, a.parent, c.verb, c.canonical, " + state + " AS result, count(*), max(c.created_at) FROM commands c " + by +
-			" WHERE c.created_at >= $1 AND c.canonical <> '' AND c.verb IN ('SUBAGENT', 'LOCAL_ACTION')" +
-			" GROUP BY a.id, a.plain, a.role, a.parent, c.verb, c.canonical, result ORDER BY max(c.created_at) DESC, a.id, c.canonical, result LIMIT $2",
+		sql:  sql,
 		args: []any{micros(n.Since), n.Limit},
 		row: func(r scanner) error {
 			var u bridge.Use
