@@ -1,6 +1,7 @@
 package acpagent
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -16,40 +17,43 @@ type progress struct {
 	orders []string
 	// from is how many orders an earlier process did.
 	from int
-	// finished is the answer of a turn that nothing is left of.
-	finished string
+	// said is what earlier processes said in the turn, and finished the answer of a turn that nothing is left of.
+	said, finished string
 }
 
 // progressOf returns the orders of a prompt. For one that asks to continue, these are the orders of the turn that an earlier process has not begun.
 func (t *play) progressOf(prompt string) progress {
 	p := progress{path: t.session.path + ".progress", orders: t.ordersOf(prompt)}
 	if mark, continues := markOf(prompt); continues {
-		if done, err := os.ReadFile(p.path); err == nil {
-			p.from, _ = strconv.Atoi(string(done))
+		if noted, err := os.ReadFile(p.path); err == nil {
+			done, words, _ := strings.Cut(string(noted), "\n")
+			p.from, _ = strconv.Atoi(done)
+			p.said = words
 		}
 		prompt, _ = t.session.interrupted(mark)
 		p.orders = t.ordersOf(prompt)
 		p.from = min(p.from, len(p.orders))
 		if p.orders = p.orders[p.from:]; len(p.orders) == 0 {
 			_, p.finished = t.session.interrupted(mark)
+			p.finished = cmp.Or(p.finished, p.said) // the process may have ended between its last words and the end of the turn
 		}
 		return p
 	}
-	p.did(-1)
+	p.did(-1, "")
 	return p
 }
 
 // begins notes an order that is not repeated once it began.
-func (p progress) begins(order string, i int) {
+func (p progress) begins(order string, i int, said string) {
 	switch word, _, _ := strings.Cut(order, " "); word {
 	case "sleep", "hang", "deaf", "exit", "error", "stop":
-		p.did(i)
+		p.did(i, said)
 	}
 }
 
-// did notes that an order is done. A kill leaves the old note or the new one: an empty one would begin the turn again.
-func (p progress) did(i int) {
-	if os.WriteFile(p.path+".new", []byte(strconv.Itoa(p.from+i+1)), 0o600) == nil {
+// did notes that an order is done, and what this process has said so far. A kill leaves the old note or the new one: an empty one would begin the turn again.
+func (p progress) did(i int, said string) {
+	if os.WriteFile(p.path+".new", []byte(strconv.Itoa(p.from+i+1)+"\n"+p.said+said), 0o600) == nil {
 		_ = os.Rename(p.path+".new", p.path)
 	}
 }

@@ -50,7 +50,7 @@ func (a *agent) prompt(m incoming) {
 	t := &play{agent: a, session: s, ctx: ctx, id: m.ID, stop: "end_turn"}
 	script := t.progressOf(words)
 	if len(script.orders) > 0 { // whoever kills it once its log has the prompt finds the first order begun
-		script.begins(script.orders[0], 0)
+		script.begins(script.orders[0], 0, "")
 	}
 	a.note(Line{Event: Prompted, Session: s.id, Text: words})
 	if a.history != nil { // goesOn is later: whoever loaded the session hears it now
@@ -100,7 +100,7 @@ func (t *play) play(p progress) {
 	scripted := false
 	for i, order := range p.orders {
 		scripted = true
-		p.begins(order, i)
+		p.begins(order, i, t.words)
 		word, rest, _ := strings.Cut(order, " ")
 		do := orders[word]
 		if do == nil {
@@ -108,7 +108,7 @@ func (t *play) play(p progress) {
 			continue
 		}
 		do(t, rest)
-		p.did(i)
+		p.did(i, t.words)
 		if t.ctx.Err() != nil {
 			t.stop = "cancelled"
 			return

@@ -102,7 +102,7 @@ func TestAfterACrash(t *testing.T) {
 		"answered in the record":               {"", "answered", "", wire.TurnAnswered, "Hello", false, 1, false},
 		"answered, and the agent forgot it":    {"", "answered", "Hello\"}", wire.TurnAnswered, "Hello", false, 1, false},
 		"said, and the agent has the answer":   {"", "said", "", wire.TurnAnswered, "Hello", false, 2, false},
-		"said, and the agent did not answer":   {"", "said", `"role":"agent"`, wire.TurnAnswered, "done", false, 2, false},
+		"said, and the agent did not answer":   {"", "said", `"role":"agent"`, wire.TurnAnswered, "Hello", false, 2, false},
 		"said, and the agent does not have it": {"", "said", `"role":"user"`, wire.TurnAnswered, "Hello", false, 2, true},
 		"said to an agent that loads alone":    {"load", "said", `"role":"user"`, wire.TurnAnswered, "Hello", false, 2, true},
 		"said to an agent that cannot say":     {"resume", "said", `"role":"user"`, wire.TurnCrashed, "", true, 1, false},
