@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -120,6 +121,31 @@ type Turn struct {
 	CreatedAt time.Time `json:"created_at"`
 	SentAt    time.Time `json:"sent_at,omitzero"`
 	EndedAt   time.Time `json:"ended_at,omitzero"`
+}
+
+// Below groups agents of a list by their parents, the oldest first. Under "" stand roots, and agents whose parent is not in the list.
+func Below(newestFirst []Agent) map[string][]Agent {
+	known := map[string]bool{}
+	for _, a := range newestFirst {
+		known[a.ID] = true
+	}
+	below := map[string][]Agent{}
+	for _, a := range slices.Backward(newestFirst) {
+		parent := a.Parent
+		if !known[parent] {
+			parent = ""
+		}
+		below[parent] = append(below[parent], a)
+	}
+	return below
+}
+
+// Began is when the turn was sent to the agent, or else when it was asked for.
+func (t Turn) Began() time.Time {
+	if t.SentAt.IsZero() {
+		return t.CreatedAt
+	}
+	return t.SentAt
 }
 
 // NearMiss is a line of a reply that looks like a command and is none. Code is a stable word for Reason; the code continued is for text directly

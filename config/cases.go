@@ -16,10 +16,21 @@ type Case struct {
 	// Agent is the name of the agent that says it; "" goes by the general lists alone.
 	Agent string
 	Says  string
-	// Want has an answer for each command of Says, in order: granted, held, refused or noted, alone or with the code behind a blank.
-	Want []string
+	// Want has an answer for each command of Says, in order.
+	Want []Answer
 	// At is where the case stands, as file:line.
 	At string
+}
+
+// Answer is what the gate must say to a command. Code is "" where any will do.
+type Answer struct {
+	Decision policy.Decision
+	Code     policy.Code
+}
+
+// String is the answer as written, such as held needs_approval.
+func (a Answer) String() string {
+	return strings.TrimSuffix(string(a.Decision)+" "+string(a.Code), " ")
 }
 
 // cases is a file of test cases as written.
@@ -63,13 +74,16 @@ func LoadCases(path string) ([]Case, []Problem) {
 			c.problem(key+".want", "", "is missing", "write the answer to each command, as in [granted]; [] means that nothing is a command")
 			continue
 		}
+		one := Case{Name: e.Name, Agent: e.Agent, Says: orEmpty(e.Says), At: e.At}
 		for n, want := range e.Want {
-			word, code, coded := strings.Cut(want, " ")
-			if !slices.Contains([]policy.Decision{policy.Granted, policy.Held, policy.Refused, policy.Noted}, policy.Decision(word)) || coded && (code == "" || strings.ContainsAny(code, " \r\n")) {
+			word, code, _ := strings.Cut(want, " ")
+			answer := Answer{policy.Decision(word), policy.Code(code)}
+			if !slices.Contains([]policy.Decision{policy.Granted, policy.Held, policy.Refused, policy.Noted}, answer.Decision) || answer.String() != want || strings.ContainsAny(code, " \r\n") {
 				c.problem(fmt.Sprintf("%s.want[%d]", key, n), want, "is not an answer", "write granted, held, refused or noted; a code may follow, as in: held needs_approval")
 			}
+			one.Want = append(one.Want, answer)
 		}
-		all = append(all, Case{Name: e.Name, Agent: e.Agent, Says: orEmpty(e.Says), Want: e.Want, At: e.At})
+		all = append(all, one)
 	}
 	if problems = append(problems, c.problems...); len(problems) > 0 {
 		return nil, problems

@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -28,20 +27,10 @@ const (
 type agentRow struct {
 	ID, Name, Task, Where, State, Tone, Took string
 	Depth                                    int
-	Since                                    time.Time
-	Ago, Full                                string
+	moment
 }
 
-func (a agentRow) key() string { return a.ID }
-
-// HTML implements keyed.
-func (a agentRow) HTML(p *Page) (template.HTML, error) { return p.fragment("agent.html", a) }
-
-// Hash implements keyed.
-func (a agentRow) Hash() string {
-	a.Ago = ""
-	return hashOf(a)
-}
+func (a agentRow) names() (template, key string) { return "agent.html", a.ID }
 
 // Path is the agent's conversation.
 func (a agentRow) Path() string { return agentPath(a.ID) }
@@ -61,8 +50,8 @@ func (p *Page) agentRowOf(a api.Agent) agentRow {
 	if !bridge.InCloud(a.Runtime) {
 		r.Where += " in " + a.Runtime
 	}
-	r.State, r.Since = a.Now()
-	r.Tone, r.Ago, r.Full = stateTones[r.State], span(p.o.Now().Sub(r.Since)), r.Since.UTC().Format(time.RFC3339)
+	state, since := a.Now()
+	r.State, r.Tone, r.moment = state, stateTones[state], p.moment(since)
 	return r
 }
 
@@ -79,27 +68,18 @@ func took(tokens int64, usd float64) string {
 }
 
 // agentsModel collects all agents: trees with news first, and in each tree the agents below their parents.
-func (p *Page) agentsModel(ctx context.Context, m *page) error {
+func (p *Page) agentsModel(ctx context.Context, m *page, _ view) error {
 	list, err := p.o.API.Agents(ctx, api.ListOptions{Limit: maxAgents})
 	if err != nil {
 		return err
 	}
 	m.Title, m.Live, m.Quiet = "Agents", "place="+placeAgents, `There is no agent yet. To launch one, type: drawbridge up FOLDER "TASK"`
-	children := map[string][]api.Agent{}
+	children := api.Below(list.Agents)
 	newest := map[string]time.Time{}
-	known := map[string]bool{}
 	for _, a := range list.Agents {
-		known[a.ID] = true
 		if a.UpdatedAt.After(newest[a.Root]) {
 			newest[a.Root] = a.UpdatedAt
 		}
-	}
-	for _, a := range slices.Backward(list.Agents) { // the oldest first
-		parent := a.Parent
-		if !known[parent] {
-			parent = ""
-		}
-		children[parent] = append(children[parent], a)
 	}
 	slices.SortStableFunc(children[""], func(a, b api.Agent) int { return newest[b.Root].Compare(newest[a.Root]) })
 	var add func(parent string)
@@ -127,16 +107,7 @@ type agentHead struct {
 	Earlier bool
 }
 
-func (a agentHead) key() string { return "" }
-
-// HTML implements keyed.
-func (a agentHead) HTML(p *Page) (template.HTML, error) { return p.fragment("head.html", a) }
-
-// Hash implements keyed.
-func (a agentHead) Hash() string {
-	a.Ago = ""
-	return hashOf(a)
-}
+func (agentHead) names() (template, key string) { return "head.html", "" }
 
 // agentModel collects an agent's conversation, the oldest turn first.
 func (p *Page) agentModel(ctx context.Context, m *page, v view) error {
@@ -179,15 +150,12 @@ func (p *Page) agentModel(ctx context.Context, m *page, v view) error {
 		m.More = m.Agent.Path() + "?before=" + list.Next
 	}
 	for _, t := range slices.Backward(list.Turns) {
-		m.Items = append(m.Items, p.whole(ctx, v.ended, t, a.Parent != ""))
+		m.Items = append(m.Items, p.whole(ctx, v.looks.ended, t, a.Parent != ""))
 	}
 	if m.Agent.Earlier {
 		return nil
 	}
-	if v.steps == nil {
-		v.steps = &steps{}
-	}
-	if now, does := v.steps.look(ctx, p.o.API, a); does {
+	if now, does := v.looks.steps.look(ctx, p.o.API, a); does {
 		m.Items = append(m.Items, now)
 	}
 	m.Busy = a.State == string(bridge.AgentBusy) && !bridge.InCloud(a.Runtime)
@@ -227,7 +195,7 @@ func (p *Page) whole(ctx context.Context, ended map[string]turn, t api.Turn, bel
 	for _, c := range full.Commands {
 		over = over && (c.State == string(bridge.CommandReported) || c.State == string(bridge.CommandRefused))
 	}
-	if over && ended != nil {
+	if over {
 		ended[t.ID] = out
 	}
 	return out
@@ -246,11 +214,12 @@ func budget(t api.Tree) string {
 }
 
 // speak says something to an agent, or stops its tree or lets it go on.
-func (p *Page) speak(w http.ResponseWriter, r *http.Request, _ session) error {
-	id, err := url.PathUnescape(mux.Vars(r)["agent"])
+func (p *Page) speak(w http.ResponseWriter, r *http.Request, s session) error {
+	v, err := viewOf(r, s)
 	if err != nil {
-		return bridge.Errorf(bridge.Invalid, "the address is not well encoded")
+		return err
 	}
+	id := v.agent
 	value := strings.TrimSpace(r.PostForm.Get("value"))
 	switch mux.Vars(r)["verb"] {
 	case "say":

@@ -99,7 +99,7 @@ func heldCard(m api.Command) *card {
 		}
 	}
 	c.Size = size(c.Bytes)
-	c.Rows = append(c.Rows, row{Name: "Asked in", Text: fmt.Sprintf("turn %d, %s", m.Held.TurnSeq, place(m.Line)), Link: turnPath(m.Agent, m.Turn), More: true})
+	c.Rows = append(c.Rows, row{Name: "Asked in", Text: fmt.Sprintf("turn %d, %s", m.Held.TurnSeq, askedAt(m.Line)), Link: turnPath(m.Agent, m.Turn), More: true})
 	if n := m.Held.Count; n > 1 {
 		c.Rows = append([]row{{Name: "Asked", Text: fmt.Sprintf("%d times; a yes runs one, and the others end as repeats", n)}}, c.Rows...)
 	}
@@ -161,8 +161,8 @@ func size(text string) string {
 	return fmt.Sprintf("%d lines, %d bytes: read to the end", lines, len(text))
 }
 
-// place says where in a turn something was asked.
-func place(line int) string {
+// askedAt says where in a turn something was asked.
+func askedAt(line int) string {
 	if line == 0 {
 		return "a tool call"
 	}

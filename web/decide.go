@@ -119,11 +119,11 @@ func (p *Page) find(ctx context.Context, d *decision) error {
 
 // decided is the row of what does not wait any more, with what became of it.
 func (p *Page) decided(ctx context.Context, key string) item {
-	i := item{Key: key, Chip: "over", Tone: "ok", Done: true, Text: "This does not wait any more.", Since: p.o.Now()}
+	i := item{Key: key, Chip: "over", Tone: "ok", Done: true, Text: "This does not wait any more.", moment: p.moment(p.o.Now())}
 	switch {
 	case strings.HasPrefix(key, "cmd_"):
 		if m, err := p.o.API.Command(ctx, key); err == nil {
-			i.Since, i.Text = m.UpdatedAt, m.Summary
+			i.moment, i.Text = p.moment(m.UpdatedAt), m.Summary
 			if a, err := p.o.API.Agent(ctx, m.Agent); err == nil {
 				i.Who = a.Name
 			}
@@ -138,6 +138,5 @@ func (p *Page) decided(ctx context.Context, key string) item {
 			i.Chip, i.Tone, i.Who, i.Text = a.State, "info", a.Name, "is "+a.State
 		}
 	}
-	i.age(p.o.Now())
 	return i
 }

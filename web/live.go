@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"drawbridge/api"
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/pause"
 )
@@ -26,6 +27,35 @@ const (
 	// maxStreams bounds the streams of a session. A browser has six connections to a place; the newest window counts.
 	maxStreams = 4
 )
+
+// kept is a value that a stream keeps for a while.
+type kept[T any] struct {
+	at    time.Time
+	value T
+}
+
+// get returns what is kept, or what look finds if it was kept for so long. fresh says that it looked.
+func (k *kept[T]) get(now time.Time, age time.Duration, look func() (T, error)) (value T, fresh bool, err error) {
+	if now.Sub(k.at) < age {
+		return k.value, false, nil
+	}
+	found, err := look()
+	if err == nil {
+		k.at, k.value = now, found
+	}
+	return found, true, err
+}
+
+// looks is what a page remembers from one look of its stream to the next.
+type looks struct {
+	// steps are what the agent of the conversation does now, and ended its turns that do not change any more.
+	steps  steps
+	ended  map[string]turn
+	spaces kept[api.WorkspaceList]
+	uses   kept[api.UseList]
+	days   kept[api.UseOverTime]
+	talks  kept[talks]
+}
 
 // stream is one open page.
 type stream struct{ end context.CancelFunc }
@@ -78,8 +108,7 @@ func (p *Page) live(w http.ResponseWriter, r *http.Request, s session) error {
 	if err != nil {
 		return err
 	}
-	v.steady, v.done, v.ended = true, "", map[string]turn{}
-	v.steps, v.spaces, v.uses, v.talks, v.days = &steps{}, &spaces{}, &uses{}, &talks{}, &days{}
+	v.steady, v.done, v.looks = true, "", &looks{ended: map[string]turn{}}
 	m, err := p.model(r.Context(), v)
 	if err != nil {
 		return err // such as an agent that nobody knows
@@ -142,7 +171,8 @@ func (s *sender) tell(ctx context.Context, m page) error {
 	n := update{Count: m.Count, Title: m.Title, Sub: m.Sub, Quiet: m.Quiet, More: m.More, Items: []part{}}
 	var order []string
 	for _, i := range m.Items {
-		order = append(order, i.key())
+		_, key := i.names()
+		order = append(order, key)
 		one, err := s.part(i)
 		if err != nil {
 			return err
@@ -157,7 +187,7 @@ func (s *sender) tell(ctx context.Context, m page) error {
 		if m.Place != placeNeeds {
 			continue // the browser drops what is not there any more
 		}
-		html, err := s.page.decided(ctx, key).HTML(s.page)
+		html, err := s.page.piece(s.page.decided(ctx, key))
 		if err != nil {
 			return err
 		}
@@ -175,12 +205,12 @@ func (s *sender) tell(ctx context.Context, m page) error {
 
 // part renders a part if the browser does not have it.
 func (s *sender) part(k keyed) (part, error) {
-	one := part{Key: k.key(), Hash: k.Hash()}
-	if s.has[one.Key] == one.Hash {
+	one := part{Hash: hashOf(k)}
+	if _, one.Key = k.names(); s.has[one.Key] == one.Hash {
 		return one, nil
 	}
 	var err error
-	one.HTML, err = k.HTML(s.page)
+	one.HTML, err = s.page.piece(k)
 	s.has[one.Key] = one.Hash
 	return one, err
 }

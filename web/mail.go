@@ -3,14 +3,11 @@ package web
 import (
 	"context"
 	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/gorilla/mux"
 
 	"drawbridge/api"
 	"drawbridge/api/conversation"
@@ -46,70 +43,54 @@ type talk struct {
 	Last, Tone string
 	Unread     int
 	At         time.Time
-	Ago, Full  string
+	moment
 }
 
-func (t talk) key() string { return "talk-" + t.ID }
-
-// HTML implements keyed.
-func (t talk) HTML(p *Page) (template.HTML, error) { return p.fragment("talk.html", t) }
-
-// Hash implements keyed.
-func (t talk) Hash() string {
-	t.Ago = ""
-	return hashOf(t)
-}
+func (t talk) names() (template, key string) { return "talk.html", "talk-" + t.ID }
 
 // Path is where its messages stand.
 func (t talk) Path() string { return mailPath(t.ID) }
 
-// talks are the conversations, as a stream keeps them. More says that there are others.
+// talks are the conversations. More says that there are others.
 type talks struct {
-	at   time.Time
 	list []talk
 	more bool
 }
 
-// look collects the conversations unless that was done a moment ago; kept says that it was.
-func (t *talks) look(ctx context.Context, p *Page) (kept bool, err error) {
-	now := p.o.Now()
-	if now.Sub(t.at) < talksFor {
-		return true, nil
-	}
+// talks lists the conversations, the latest words first.
+func (p *Page) talks(ctx context.Context) (out talks, err error) {
 	mine, err := p.o.API.Mail(ctx, you, api.ListOptions{Limit: maxUnread})
 	if err != nil {
-		return false, err
+		return out, err
 	}
-	var all []talk
 	if len(mine.Messages) > 0 {
 		m := mine.Messages[0]
-		all = append(all, talk{ID: you, Kind: "to you", Name: "You", Unread: len(unread(mine.Messages)), At: m.CreatedAt, Last: m.FromName + ": " + words.OneLine(m.Text, 300)})
+		out.list = append(out.list, talk{ID: you, Kind: "to you", Name: "You", Unread: len(unread(mine.Messages)), At: m.CreatedAt, Last: m.FromName + ": " + words.OneLine(m.Text, 300)})
 	}
-	more := false
 	for _, kind := range []string{"channel", "thread", "dm"} {
 		list, err := p.o.API.Channels(ctx, kind, api.ListOptions{Limit: maxTalks})
 		if err != nil {
-			return false, err
+			return out, err
 		}
-		more = more || list.Next != ""
+		out.more = out.more || list.Next != ""
 		for _, c := range list.Channels {
-			all = append(all, talkOf(c))
+			out.list = append(out.list, talkOf(c))
 		}
 	}
-	for i, one := range all {
-		if all[i].Tone = "info"; one.Unread > 0 {
-			all[i].Tone = "wait"
+	for i := range out.list {
+		one := &out.list[i]
+		if one.Tone = "info"; one.Unread > 0 {
+			one.Tone = "wait"
 		}
-		all[i].Ago, all[i].Full = span(now.Sub(one.At)), one.At.UTC().Format(time.RFC3339)
+		one.moment = p.moment(one.At)
 	}
-	slices.SortStableFunc(all, func(a, b talk) int { return b.At.Compare(a.At) })
-	t.at, t.list, t.more = now, all, more
-	return false, nil
+	slices.SortStableFunc(out.list, func(a, b talk) int { return b.At.Compare(a.At) })
+	return out, nil
 }
 
 // talkOf names a conversation.
 func talkOf(c office.Channel) talk {
-	t := talk{ID: c.ID, Kind: c.Kind, Name: c.Name, At: c.UpdatedAt, Closed: c.Status != "active", Members: membersOf(c)}
+	t := talk{ID: c.ID, Kind: c.Kind, Name: c.Name, At: c.UpdatedAt, Closed: c.Status != string(bridge.ConversationActive), Members: membersOf(c)}
 	if t.Name == "" {
 		t.Name = c.Title
 	}
@@ -157,16 +138,13 @@ func unread(messages []office.Message) (ids []string) {
 func (p *Page) mailModel(ctx context.Context, m *page, v view) error {
 	m.Title, m.Live = "Mail", "place="+placeMail
 	m.Quiet = "No agent has written a message. To let agents write into a channel, type: drawbridge channels create NAME AGENT AGENT"
-	if v.talks == nil {
-		v.talks = &talks{}
-	}
-	var err error
-	m.Busy, err = v.talks.look(ctx, p) // what was kept is looked at again soon
+	all, fresh, err := v.looks.talks.get(p.o.Now(), talksFor, func() (talks, error) { return p.talks(ctx) })
+	m.Busy = !fresh // what was kept is looked at again soon
 	if bridge.KindOf(err) == bridge.NotFound {
 		m.Quiet = "This bridge has no mail."
 		return nil
 	}
-	for _, t := range v.talks.list {
+	for _, t := range all.list {
 		m.Items = append(m.Items, t)
 		switch {
 		case t.Unread == maxUnread:
@@ -175,7 +153,7 @@ func (p *Page) mailModel(ctx context.Context, m *page, v view) error {
 			m.Sub = words.Count(t.Unread, "unread message")
 		}
 	}
-	if v.talks.more {
+	if all.more {
 		m.Sub = strings.TrimPrefix(m.Sub+fmt.Sprintf("; the %d newest of each kind; drawbridge channels lists all", maxTalks), "; ")
 	}
 	return err
@@ -195,13 +173,7 @@ type message struct {
 	Came string
 }
 
-func (m message) key() string { return m.ID }
-
-// HTML implements keyed.
-func (m message) HTML(p *Page) (template.HTML, error) { return p.fragment("message.html", m) }
-
-// Hash implements keyed.
-func (m message) Hash() string { return hashOf(m) }
+func (m message) names() (template, key string) { return "message.html", m.ID }
 
 // cameTo says in words how far a message is.
 var cameTo = map[string]string{
@@ -273,13 +245,7 @@ type reading struct {
 	Messages     []string
 }
 
-func (r reading) key() string { return "" }
-
-// HTML implements keyed.
-func (r reading) HTML(p *Page) (template.HTML, error) { return p.fragment("reading.html", r) }
-
-// Hash implements keyed.
-func (r reading) Hash() string { return hashOf(r) }
+func (reading) names() (template, key string) { return "reading.html", "" }
 
 // boxModel collects the messages of a conversation, or those to an agent or to the person, the oldest first.
 func (p *Page) boxModel(ctx context.Context, m *page, v view) error {
@@ -331,17 +297,16 @@ func (p *Page) box(ctx context.Context, m *page, v view) (office.MessageList, er
 
 // write writes into a conversation or to an agent, or marks messages to the person as read.
 func (p *Page) write(w http.ResponseWriter, r *http.Request, s session) error {
-	id, err := url.PathUnescape(mux.Vars(r)["box"])
+	v, err := viewOf(r, s)
 	if err != nil {
-		return bridge.Errorf(bridge.Invalid, "the address is not well encoded")
+		return err
 	}
 	f := r.PostForm
-	text := strings.ReplaceAll(f.Get("value"), "\r\n", "\n")
-	next := mailPath(id)
+	text, next := formText(f, "value"), mailPath(v.box)
 	switch f.Get("word") {
 	case "post":
 		var posted office.Posted
-		posted, err = p.o.API.Post(r.Context(), id, text)
+		posted, err = p.o.API.Post(r.Context(), v.box, text)
 		next += "#" + posted.Message.ID
 	case "read":
 		if err = only(p.o.API.MarkRead(r.Context(), f["message"]...)); f.Get("before") != "" {
@@ -354,7 +319,8 @@ func (p *Page) write(w http.ResponseWriter, r *http.Request, s session) error {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return nil
 	}
-	m, modelErr := p.model(r.Context(), view{session: s, place: placeBox, box: id})
+	v.place = placeBox
+	m, modelErr := p.model(r.Context(), v)
 	if modelErr != nil {
 		return err
 	}

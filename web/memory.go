@@ -3,15 +3,11 @@ package web
 import (
 	"context"
 	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/gorilla/mux"
 
 	"drawbridge/api"
 	"drawbridge/api/recall"
@@ -32,20 +28,10 @@ type memory struct {
 	ID                 string
 	Version            int
 	Tags               string
-	At                 time.Time
-	Ago, Full          string
+	moment
 }
 
-func (b memory) key() string { return b.ID }
-
-// HTML implements keyed.
-func (b memory) HTML(p *Page) (template.HTML, error) { return p.fragment("memory.html", b) }
-
-// Hash implements keyed.
-func (b memory) Hash() string {
-	b.Ago = ""
-	return hashOf(b)
-}
+func (b memory) names() (template, key string) { return "memory.html", b.ID }
 
 // Change is where the block can be changed.
 func (b memory) Change() string {
@@ -84,13 +70,13 @@ func (p *Page) memoryModel(ctx context.Context, m *page, v view) error {
 		blocks.Blocks = blocks.Blocks[:maxBlocks]
 	}
 	for _, b := range blocks.Blocks {
-		m.Items = append(m.Items, p.remembered(memory{ID: "block-" + b.Label, Agent: a.ID, Label: b.Label, Version: b.Version, Text: b.Content, At: b.UpdatedAt}))
+		m.Items = append(m.Items, memory{ID: "block-" + b.Label, Agent: a.ID, Label: b.Label, Version: b.Version, Text: b.Content, moment: p.moment(b.UpdatedAt)})
 		if b.Label == v.open {
 			m.Block.Label, m.Block.Text, m.Block.Version = b.Label, b.Content, b.Version
 		}
 	}
 	for _, g := range passages.Passages {
-		m.Items = append(m.Items, p.remembered(memory{ID: g.ID, Text: g.Content, Tags: strings.Join(g.Tags, ", "), At: g.CreatedAt}))
+		m.Items = append(m.Items, memory{ID: g.ID, Text: g.Content, Tags: strings.Join(g.Tags, ", "), moment: p.moment(g.CreatedAt)})
 	}
 	if len(passages.Passages) == maxPassages {
 		m.Sub += fmt.Sprintf(", the newest %d passages; drawbridge memory %s finds others", maxPassages, a.Name)
@@ -98,30 +84,25 @@ func (p *Page) memoryModel(ctx context.Context, m *page, v view) error {
 	return nil
 }
 
-// remembered adds the age.
-func (p *Page) remembered(b memory) memory {
-	b.Ago, b.Full = span(p.o.Now().Sub(b.At)), b.At.UTC().Format(time.RFC3339)
-	return b
-}
-
 // remember writes a block of an agent.
 func (p *Page) remember(w http.ResponseWriter, r *http.Request, s session) error {
-	id, err := url.PathUnescape(mux.Vars(r)["agent"])
+	v, err := viewOf(r, s)
 	if err != nil {
-		return bridge.Errorf(bridge.Invalid, "the address is not well encoded")
+		return err
 	}
 	f := r.PostForm
-	b := recall.BlockRequest{Label: strings.TrimSpace(f.Get("label")), Content: strings.ReplaceAll(f.Get("value"), "\r\n", "\n")}
+	b := recall.BlockRequest{Label: strings.TrimSpace(f.Get("label")), Content: formText(f, "value")}
 	version, err := strconv.Atoi(f.Get("version"))
 	if err != nil {
 		return bridge.Errorf(bridge.Invalid, "the form is not whole; load the page again")
 	}
 	b.IfVersion = &version
-	if err = only(p.o.API.WriteBlock(r.Context(), id, b)); err == nil {
-		http.Redirect(w, r, memoryPath(id), http.StatusSeeOther)
+	if err = only(p.o.API.WriteBlock(r.Context(), v.agent, b)); err == nil {
+		http.Redirect(w, r, memoryPath(v.agent), http.StatusSeeOther)
 		return nil
 	}
-	m, modelErr := p.model(r.Context(), view{session: s, place: placeMemory, agent: id})
+	v.place = placeMemory
+	m, modelErr := p.model(r.Context(), v)
 	if modelErr != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"html/template"
 
 	"drawbridge/api"
 	"drawbridge/bridge"
@@ -18,13 +17,7 @@ type now struct {
 	Missed, Away bool
 }
 
-func (n now) key() string { return "now" }
-
-// HTML implements keyed.
-func (n now) HTML(p *Page) (template.HTML, error) { return p.fragment("now.html", n) }
-
-// Hash implements keyed.
-func (n now) Hash() string { return hashOf(n) }
+func (now) names() (template, key string) { return "now.html", "now" }
 
 // steps follows what an agent does over the looks of one stream.
 type steps struct {

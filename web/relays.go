@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"html/template"
 	"slices"
 	"strings"
 	"time"
@@ -26,9 +25,7 @@ const (
 type relay struct {
 	Name, State, Tone string
 	// Stopped says that the kill switch is on.
-	Stopped   bool
-	Since     time.Time
-	Ago, Full string
+	Stopped bool
 	// Notes are what a person should know, the most urgent first.
 	Notes   []string
 	Running []running
@@ -37,50 +34,19 @@ type relay struct {
 	Spaces     []row
 	Workspaces int
 	KeyID      string
+	moment
 }
 
 // running is an action that runs now. Output is the end of what it wrote.
 type running struct {
-	Action, Output, Ago, Full string
+	Action, Output string
+	moment
 }
 
 // offer is an action that the relay's own list has. Who must agree, "" for nobody.
 type offer struct{ Action, Who, Shows string }
 
-func (r relay) key() string { return "relay-" + r.Name }
-
-// HTML implements keyed.
-func (r relay) HTML(p *Page) (template.HTML, error) { return p.fragment("relay.html", r) }
-
-// Hash implements keyed.
-func (r relay) Hash() string {
-	r.Ago, r.Running = "", slices.Clone(r.Running)
-	for i := range r.Running {
-		r.Running[i].Ago = ""
-	}
-	return hashOf(r)
-}
-
-// spaces are what relays told about workspaces, as a stream keeps it.
-type spaces struct {
-	at   time.Time
-	list api.WorkspaceList
-}
-
-// look asks the relays about their workspaces unless they were asked a moment ago.
-func (s *spaces) look(ctx context.Context, c *api.Client, now time.Time) api.WorkspaceList {
-	if now.Sub(s.at) < spacesFor {
-		return s.list
-	}
-	ctx, cancel := context.WithTimeout(ctx, askSpaces)
-	defer cancel()
-	list, err := c.Workspaces(ctx)
-	if err != nil {
-		list = s.list // the relays stand on the page all the same
-	}
-	s.at, s.list = now, list
-	return list
-}
+func (r relay) names() (template, key string) { return "relay.html", "relay-" + r.Name }
 
 // relaysModel collects the relays: those first of which a person should know something, then those that are away, and revoked ones last.
 func (p *Page) relaysModel(ctx context.Context, m *page, v view) error {
@@ -93,10 +59,15 @@ func (p *Page) relaysModel(ctx context.Context, m *page, v view) error {
 	if err != nil {
 		return err
 	}
-	if v.spaces == nil {
-		v.spaces = &spaces{}
-	}
-	work := v.spaces.look(ctx, p.o.API, p.o.Now())
+	work, _, _ := v.looks.spaces.get(p.o.Now(), spacesFor, func() (api.WorkspaceList, error) {
+		ctx, cancel := context.WithTimeout(ctx, askSpaces)
+		defer cancel()
+		list, err := p.o.API.Workspaces(ctx)
+		if err != nil {
+			return v.looks.spaces.value, nil //nolint:nilerr // the relays stand on the page all the same
+		}
+		return list, nil
+	})
 	var all []relay
 	connected, away := 0, 0
 	for _, r := range list.Relays {
@@ -129,13 +100,9 @@ func (p *Page) relaysModel(ctx context.Context, m *page, v view) error {
 
 // relayOf makes a relay's part of the page.
 func (p *Page) relayOf(r api.Relay, work api.WorkspaceList) relay {
-	now := p.o.Now()
-	out := relay{Name: r.Name, State: r.State, KeyID: r.KeyID, Since: r.SeenAt, Tone: map[string]string{"connected": "ok", "away": "wait", "revoked": "bad"}[r.State]}
+	out := relay{Name: r.Name, State: r.State, KeyID: r.KeyID, moment: p.moment(r.SeenAt), Tone: map[string]string{"connected": "ok", "away": "wait", "revoked": "bad"}[r.State]}
 	if r.Connected != nil {
-		out.Since = *r.Connected
-	}
-	if !out.Since.IsZero() {
-		out.Ago, out.Full = span(now.Sub(out.Since)), out.Since.UTC().Format(time.RFC3339)
+		out.moment = p.moment(*r.Connected)
 	}
 	if r.Copy != nil {
 		out.Notes = append(out.Notes, fmt.Sprintf("A relay was refused that shows an older state (epoch %d, and %d is the last one). If you put the relay's state back, decide it under Needs you.", r.Copy.Epoch, r.Epoch))
@@ -152,7 +119,7 @@ func (p *Page) relayOf(r api.Relay, work api.WorkspaceList) relay {
 		if len(text) > maxOutput {
 			text = "…" + strings.ToValidUTF8(text[len(text)-maxOutput:], "")
 		}
-		out.Running = append(out.Running, running{Action: run.Action, Output: text, Ago: span(now.Sub(run.Since)), Full: run.Since.UTC().Format(time.RFC3339)})
+		out.Running = append(out.Running, running{run.Action, text, p.moment(run.Since)})
 	}
 	for _, o := range r.Offers {
 		who := bridge.RelayOffer{Approval: o.Approval, Bridge: o.Bridge, ApproveBy: o.ApproveBy}.Approver()

@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"fmt"
-	"html/template"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,47 +18,18 @@ const usesFor = time.Minute
 
 // rules is one list of the place about rules.
 type rules struct {
-	Key, Title, Sub string
-	Head            []string
-	Rows            [][]cell
+	Key, Title string
+	Head       []string
+	Rows       [][]cell
 }
 
-// cell is one text of a list, with a time behind it if Full is not empty.
-type cell struct{ Text, Ago, Full string }
-
-func (r rules) key() string { return r.Key }
-
-// HTML implements keyed.
-func (r rules) HTML(p *Page) (template.HTML, error) { return p.fragment("rules.html", r) }
-
-// Hash implements keyed.
-func (r rules) Hash() string {
-	rows := make([][]cell, len(r.Rows))
-	for i, row := range r.Rows {
-		rows[i] = slices.Clone(row)
-		for n := range row {
-			rows[i][n].Ago = ""
-		}
-	}
-	r.Rows = rows
-	return hashOf(r)
+// cell is one text of a list, with a time behind it if there is one.
+type cell struct {
+	Text string
+	moment
 }
 
-// uses are what agents asked for, as a stream keeps it.
-type uses struct {
-	at   time.Time
-	list api.UseList
-}
-
-// look counts again unless it did so a moment ago.
-func (u *uses) look(ctx context.Context, c *api.Client, now time.Time) (_ api.UseList, err error) {
-	if now.Sub(u.at) >= usesFor {
-		if u.list, err = c.Uses(ctx); err == nil {
-			u.at = now
-		}
-	}
-	return u.list, err
-}
+func (r rules) names() (template, key string) { return "rules.html", r.Key }
 
 // trial are the two forms of the place about rules, and what came of them.
 type trial struct {
@@ -89,16 +59,13 @@ type tried struct {
 var decisionTones = map[string]string{"granted": "ok", "held": "wait", "refused": "bad", "noted": "info"}
 
 // rulesModel collects what is allowed to whom, and who used it.
-func (p *Page) rulesModel(ctx context.Context, m *page, v view, needs api.NeedList) error {
+func (p *Page) rulesModel(ctx context.Context, m *page, v view) error {
 	m.Title, m.Live = "Rules", "place="+placeRules
 	allowed, err := p.o.API.Allowed(ctx)
 	if err != nil {
 		return err
 	}
-	if v.uses == nil {
-		v.uses = &uses{}
-	}
-	used, err := v.uses.look(ctx, p.o.API, p.o.Now())
+	used, _, err := v.looks.uses.get(p.o.Now(), usesFor, func() (api.UseList, error) { return p.o.API.Uses(ctx) })
 	if err != nil {
 		return err
 	}
@@ -111,7 +78,7 @@ func (p *Page) rulesModel(ctx context.Context, m *page, v view, needs api.NeedLi
 	default:
 		m.Sub += fmt.Sprintf(", %d repositories", len(allowed.Repos))
 	}
-	if slices.ContainsFunc(needs.Needs, func(n api.Need) bool { return n.Kind == api.NeedAllowlist }) {
+	if slices.ContainsFunc(m.needs.Needs, func(n api.Need) bool { return n.Kind == api.NeedAllowlist }) {
 		m.Sub += "; the file on disk is broken, and these rules stay in force"
 	}
 	for _, list := range []rules{p.refusedUses(used), p.repoRules(allowed, used), p.actionRules(allowed, used), narrowed(allowed), limits(allowed)} {
@@ -121,6 +88,9 @@ func (p *Page) rulesModel(ctx context.Context, m *page, v view, needs api.NeedLi
 	}
 	if used.More {
 		m.Sub += "; the oldest uses of the 30 days are not counted"
+	}
+	if !v.steady { // a stream sends no forms
+		m.Trial = p.forms(ctx)
 	}
 	return nil
 }
@@ -175,7 +145,7 @@ const maxNames = 5
 
 // when is a text with a time behind it.
 func (p *Page) when(text string, at time.Time) cell {
-	return cell{Text: text, Ago: span(p.o.Now().Sub(at)), Full: at.UTC().Format(time.RFC3339)}
+	return cell{text, p.moment(at)}
 }
 
 func times(n int) string {
@@ -295,10 +265,9 @@ func (p *Page) try(w http.ResponseWriter, r *http.Request, s session) error {
 	if err != nil {
 		return err
 	}
-	m.Trial = p.forms(ctx)
-	m.Trial.Agent, m.Trial.Text = strings.TrimSpace(f.Get("agent")), strings.ReplaceAll(f.Get("text"), "\r\n", "\n")
+	m.Trial.Agent, m.Trial.Text = strings.TrimSpace(f.Get("agent")), formText(f, "text")
 	if f.Has("allowlist") {
-		m.Trial.HasFile, m.Trial.Edited = true, strings.ReplaceAll(f.Get("allowlist"), "\r\n", "\n")
+		m.Trial.HasFile, m.Trial.Edited = true, formText(f, "allowlist")
 	}
 	status := http.StatusOK
 	if err := act(ctx, m.Trial); err != nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"html/template"
 	"maps"
 	"net/url"
 	"slices"
@@ -27,7 +26,7 @@ const (
 type event struct {
 	Key, Kind, Tone, Who, Text string
 	Seq                        int64
-	Ago, Full                  string
+	moment
 	// Before are the earlier times of the same thing, the newest first.
 	Before []past
 	// Agent and Turn are where it happened, and Command where the command that is held waits; "" for none.
@@ -40,16 +39,7 @@ type event struct {
 // past is an earlier time of a thing that happened again.
 type past struct{ Full, Text string }
 
-func (e event) key() string { return e.Key }
-
-// HTML implements keyed.
-func (e event) HTML(p *Page) (template.HTML, error) { return p.fragment("event.html", e) }
-
-// Hash implements keyed.
-func (e event) Hash() string {
-	e.Ago = ""
-	return hashOf(e)
-}
+func (e event) names() (template, key string) { return "event.html", e.Key }
 
 // Times is how often it happened.
 func (e event) Times() int { return 1 + len(e.Before) }
@@ -90,8 +80,7 @@ func sentence(e api.Event) string {
 }
 
 func (p *Page) eventOf(e api.Event) event {
-	out := event{Key: fmt.Sprint("e", e.Seq), Seq: e.Seq, Kind: strings.ReplaceAll(e.Kind, "_", " "), Tone: eventTones[e.Kind], Who: e.Name, Text: sentence(e), first: e.At,
-		Ago: span(p.o.Now().Sub(e.At)), Full: e.At.UTC().Format(time.RFC3339)}
+	out := event{Key: fmt.Sprint("e", e.Seq), Seq: e.Seq, Kind: strings.ReplaceAll(e.Kind, "_", " "), Tone: eventTones[e.Kind], Who: e.Name, Text: sentence(e), first: e.At, moment: p.moment(e.At)}
 	if code := e.Fields["exit_code"]; e.Kind == bridge.EventExecuted && code != "0" && code != "" {
 		out.Tone = "bad"
 	}
@@ -153,13 +142,7 @@ func timelinePath(agent, tree, show, before string) string {
 // scope is what stands above the timeline: whose events it shows, and which.
 type scope struct{ Shows, Whose []link }
 
-func (s scope) key() string { return "" }
-
-// HTML implements keyed.
-func (s scope) HTML(p *Page) (template.HTML, error) { return p.fragment("scope.html", s) }
-
-// Hash implements keyed.
-func (s scope) Hash() string { return hashOf(s) }
+func (scope) names() (template, key string) { return "scope.html", "" }
 
 // timelineModel collects what happened, the newest first.
 func (p *Page) timelineModel(ctx context.Context, m *page, v view) error {

@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"fmt"
-	"html/template"
 	"time"
 
 	"drawbridge/api"
@@ -34,37 +33,19 @@ const (
 	barWidth   = 20
 )
 
-func (p plot) key() string { return p.Key }
-
-// HTML implements keyed.
-func (p plot) HTML(page *Page) (template.HTML, error) { return page.fragment("plot.html", p) }
-
-// Hash implements keyed.
-func (p plot) Hash() string { return hashOf(p) }
+func (p plot) names() (template, key string) { return "plot.html", p.Key }
 
 // Width is that of the drawing.
 func (p plot) Width() int { return barWidth * len(p.Bars) }
 
-// days are what the days saw, as a stream keeps it.
-type days struct {
-	at   time.Time
-	list api.UseOverTime
-}
-
 // useModel draws what the last 30 days saw.
 func (p *Page) useModel(ctx context.Context, m *page, v view) error {
 	m.Title, m.Sub, m.Live = "Use", "the last 30 days, in UTC", "place="+placeUse
-	if v.days == nil {
-		v.days = &days{}
+	seen, _, err := v.looks.days.get(p.o.Now(), daysFor, func() (api.UseOverTime, error) { return p.o.API.Use(ctx) })
+	if err != nil {
+		return err
 	}
-	if now := p.o.Now(); now.Sub(v.days.at) >= daysFor {
-		list, err := p.o.API.Use(ctx)
-		if err != nil {
-			return err
-		}
-		v.days.at, v.days.list = now, list
-	}
-	all := v.days.list.Days
+	all := seen.Days
 	var sum api.DayUse
 	for _, d := range all {
 		sum.Turns, sum.Launches, sum.Untold = sum.Turns+d.Turns, sum.Launches+d.Launches, sum.Untold+d.Untold

@@ -68,7 +68,7 @@ func New(o Options) (*Page, error) {
 		return nil, err
 	}
 	p := &Page{o: o, site: site, attempts: rates.New(maxAttempts, o.Now), streams: map[string][]*stream{}}
-	if p.templates, err = template.New("").Funcs(template.FuncMap{"visible": visible, "oneLine": oneLine, "count": words.Count[int], "needPath": needPath, "agentPath": agentPath, "mailPath": mailPath, "memoryPath": memoryPath}).ParseFS(templateFiles, "templates/*.html"); err != nil {
+	if p.templates, err = template.New("").Funcs(template.FuncMap{"visible": visible, "oneLine": oneLine, "count": words.Count[int], "hash": hashOf, "needPath": needPath, "agentPath": agentPath, "mailPath": mailPath, "memoryPath": memoryPath}).ParseFS(templateFiles, "templates/*.html"); err != nil {
 		return nil, err
 	}
 	p.router = p.routes()
@@ -86,9 +86,10 @@ func (p *Page) routes() *mux.Router {
 			h(w, r)
 		}).Methods(methods...)
 	}
-	for path, place := range map[string]string{"/": placeNeeds, "/needs/{key}": placeNeeds, "/agents": placeAgents, "/agents/{agent}": placeAgent, "/timeline": placeTimeline, "/relays": placeRelays, "/rules": placeRules, "/use": placeUse, "/mail": placeMail, "/mail/{box}": placeBox, "/agents/{agent}/memory": placeMemory} {
-		route(path, p.inside(p.see(place)), http.MethodGet, http.MethodHead)
+	for _, one := range places() {
+		route(one.Path, p.inside(p.see(one.Word)), http.MethodGet, http.MethodHead)
 	}
+	route("/needs/{key}", p.inside(p.see(placeNeeds)), http.MethodGet, http.MethodHead)
 	route("/agents/{agent}/{verb:say|stop|resume}", p.inside(p.speak), http.MethodPost)
 	route("/agents/{agent}/memory", p.inside(p.remember), http.MethodPost)
 	route("/mail/{box}", p.inside(p.write), http.MethodPost)
@@ -189,6 +190,11 @@ func readForm(w http.ResponseWriter, r *http.Request) error {
 		return bridge.Errorf(bridge.Invalid, "the form cannot be read; load the page again")
 	}
 	return nil
+}
+
+// formText is a text of several lines that a form brought.
+func formText(f url.Values, name string) string {
+	return strings.ReplaceAll(f.Get(name), "\r\n", "\n")
 }
 
 // fail answers with a page that says what went wrong.

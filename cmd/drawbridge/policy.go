@@ -118,21 +118,19 @@ func (c policyTestCmd) Run(a app) error {
 func tested(p *policy.Policy, opts parser.Options, test config.Case) *policyFail {
 	found := parser.Read(test.Says, opts)
 	judged := p.Judge(policy.Request{Agents: asking{Agent: test.Agent}.names(), Commands: found.Commands})
-	fail := policyFail{At: test.At, Name: test.Name, Want: test.Want, Got: []string{}, Why: []string{}}
+	fail := policyFail{At: test.At, Name: test.Name, Want: []string{}, Got: []string{}, Why: []string{}}
+	for _, want := range test.Want {
+		fail.Want = append(fail.Want, want.String())
+	}
 	wrong := found.Total != len(test.Want)
 	for i, v := range judged.Verdicts {
+		fail.Got = append(fail.Got, config.Answer{Decision: v.Decision, Code: v.Code}.String())
 		want := "no command"
 		if i < len(test.Want) {
-			want = test.Want[i]
-		}
-		word, code, coded := strings.Cut(want, " ")
-		got := string(v.Decision)
-		if coded && v.Code != "" {
-			got += " " + string(v.Code)
-		}
-		fail.Got = append(fail.Got, got)
-		if string(v.Decision) == word && (!coded || string(v.Code) == code) {
-			continue
+			if test.Want[i].Decision == v.Decision && (test.Want[i].Code == "" || test.Want[i].Code == v.Code) {
+				continue
+			}
+			want = fail.Want[i]
 		}
 		wrong = true
 		cmd := found.Commands[i]

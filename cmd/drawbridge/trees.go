@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -58,18 +57,7 @@ type treeAnswer struct {
 
 // draw writes the agents of a tree, each below the one that launched it.
 func (t treeAnswer) draw(w io.Writer) error {
-	below := map[string][]api.Agent{}
-	known := map[string]bool{}
-	for _, g := range t.Agents {
-		known[g.ID] = true
-	}
-	for _, g := range slices.Backward(t.Agents) { // the oldest first
-		parent := g.Parent
-		if !known[parent] { // the root, or one whose parent is too old to be listed
-			parent = ""
-		}
-		below[parent] = append(below[parent], g)
-	}
+	below := api.Below(t.Agents)
 	list := rows{head: []string{"AGENT", "STATE", "AGE", "TASK"}}
 	var add func(parent, before string)
 	add = func(parent, before string) {

@@ -57,12 +57,8 @@ const maxTold = 1 << 20
 
 // tellTurn writes a turn as a person reads it.
 func tellTurn(w io.Writer, t api.Turn, g api.Agent) error {
-	at := t.CreatedAt
-	if !t.SentAt.IsZero() {
-		at = t.SentAt
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "turn %d: %s %s (%s)\n%s, %s ago", t.Seq, g.Name, conversation.Cause(t.Cause), t.ID, turnState(t), age(at, time.Now()))
+	fmt.Fprintf(&b, "turn %d: %s %s (%s)\n%s, %s ago", t.Seq, g.Name, conversation.Cause(t.Cause), t.ID, turnState(t), age(t.Began(), time.Now()))
 	if took := conversation.Took(t); took != "" {
 		b.WriteString(", took " + took)
 	}

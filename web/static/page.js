@@ -310,8 +310,8 @@ document.addEventListener("keydown", (e) => {
   }
   if (performance.now() - led < 1500) { // the second key of two goes to a place, and never decides
     led = -1e9;
-    const place = { a: "/agents", n: "/", t: "/timeline", m: "/mail", r: "/relays", l: "/rules", u: "/use" }[e.key];
-    if (place) location.assign(place);
+    const place = document.querySelector("[data-letter='" + CSS.escape(e.key) + "']");
+    if (place) location.assign(place.href);
     return;
   }
   const all = items();
