@@ -65,7 +65,7 @@ func (p *Page) talks(ctx context.Context) (out talks, err error) {
 	}
 	if len(mine.Messages) > 0 {
 		m := mine.Messages[0]
-		out.list = append(out.list, talk{ID: you, Kind: "to you", Name: "You", Unread: len(unread(mine.Messages)), At: m.CreatedAt, Last: m.FromName + ": " + words.OneLine(m.Text, 300)})
+		out.list = append(out.list, talk{ID: you, Kind: "mail", Name: "To you", Unread: len(unread(mine.Messages)), At: m.CreatedAt, Last: m.FromName + ": " + words.OneLine(m.Text, 300)})
 	}
 	for _, kind := range []string{"channel", "thread", "dm"} {
 		list, err := p.o.API.Channels(ctx, kind, api.ListOptions{Limit: maxTalks})

@@ -51,13 +51,13 @@ func (p *Page) useModel(ctx context.Context, m *page, v view) error {
 		sum.Turns, sum.Launches, sum.Untold = sum.Turns+d.Turns, sum.Launches+d.Launches, sum.Untold+d.Untold
 		sum.Tokens, sum.CostUSD = sum.Tokens+d.Tokens, sum.CostUSD+d.CostUSD
 	}
-	turns := plot{Key: "use-turns", Title: "Turns, and the launches by agents among them", Sum: began(sum)}
+	turns := plot{Key: "use-turns", Title: "Turns, with the launches by agents darker", Sum: began(sum)}
 	turns.draw(all, func(d api.DayUse) (float64, float64, string) {
 		return float64(d.Turns), float64(d.Launches), began(d)
 	}, func(most float64) string { return fmt.Sprintf("%.0f", most) })
 	tokens := plot{Key: "use-tokens", Title: "Tokens", Sum: fmt.Sprintf("%s tokens, $%.2f", short(sum.Tokens), sum.CostUSD)}
 	if sum.Untold > 0 {
-		tokens.Sum += fmt.Sprintf("; of %s nobody told the tokens", words.Count(sum.Untold, "turn"))
+		tokens.Sum += fmt.Sprintf("; unknown for %s", words.Count(sum.Untold, "turn"))
 	}
 	tokens.draw(all, func(d api.DayUse) (float64, float64, string) {
 		return float64(d.Tokens), 0, fmt.Sprintf("%d tokens, $%.2f", d.Tokens, d.CostUSD)

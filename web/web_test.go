@@ -989,7 +989,7 @@ func TestMail(t *testing.T) {
 				at += next
 			}
 		}
-		shows("/mail", `<span class="sub" id="sub">1 unread message</span>`, `href="/mail/USER"`, "1 unread</span>", "<b>You</b> main: May I deploy?",
+		shows("/mail", `<span class="sub" id="sub">1 unread message</span>`, `href="/mail/USER"`, "1 unread</span>", "<b>To you</b> main: May I deploy?",
 			`href="/mail/`+general.ID+`"`, "channel</span>", "<b>general</b> main: The tests &lt;b&gt;fail&lt;/b&gt;", "main, bob")
 		shows("/mail/"+general.ID, "<h1>general</h1>", "channel of main, bob", `<b>main</b></a>`, `<div class="outside">The tests &lt;b&gt;fail&lt;/b&gt;</div>`, "waits for bob", `placeholder="Write to general…"`)
 		post := func(path string, more ...string) *httptest.ResponseRecorder {
@@ -1113,7 +1113,7 @@ func TestUse(t *testing.T) {
 		text := strings.Join(strings.Fields(rec.Body.String()), " ")
 		for _, want := range []string{
 			fmt.Sprintf("%d turns, 1 launch<", first.Turns+1), fmt.Sprintf("<title>2000-01-01: %d turns, 1 launch</title>", first.Turns), "<title>2000-01-03: 1 turn, 0 launches</title>",
-			fmt.Sprintf("at most %d a day", first.Turns), `<rect x="540" y="0" width="19" height="120"/>`, "0 tokens, $0.00; of", "the last 30 days, in UTC",
+			fmt.Sprintf("highest day: %d<", first.Turns), `<rect x="540" y="0" width="19" height="120"/>`, "0 tokens, $0.00; unknown for", "the last 30 days, in UTC",
 		} {
 			if rec.Code != http.StatusOK || !strings.Contains(text, want) {
 				t.Errorf("%d without %s:\n%s", rec.Code, want, text)
