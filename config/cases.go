@@ -68,11 +68,9 @@ func LoadCases(path string) ([]Case, []Problem) {
 		key := fmt.Sprintf("tests[%d]", i)
 		if e.Says == nil && !c.reported[key+".says"] {
 			c.problem(key+".says", "", "is missing", "write what the agent says")
-			continue
 		}
 		if e.Want == nil && !c.reported[key+".want"] {
 			c.problem(key+".want", "", "is missing", "write the answer to each command, as in [granted]; [] means that nothing is a command")
-			continue
 		}
 		one := Case{Name: e.Name, Agent: e.Agent, Says: orEmpty(e.Says), At: e.At}
 		for n, want := range e.Want {

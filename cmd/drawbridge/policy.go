@@ -140,7 +140,7 @@ func tested(p *policy.Policy, opts parser.Options, test config.Case) *policyFail
 		return nil
 	}
 	if missing := len(test.Want) - found.Total; missing > 0 {
-		fail.Why = append(fail.Why, fmt.Sprintf("the text has %d of %d commands", found.Total, len(test.Want)))
+		fail.Why = append(fail.Why, fmt.Sprintf("the test wants %s, and the text has %s", words.Count(len(test.Want), "answer"), words.Count(found.Total, "command")))
 	}
 	for _, n := range found.NearMisses {
 		fail.Why = append(fail.Why, fmt.Sprintf("line %d is not a command: %s", n.Line, n.Reason))
