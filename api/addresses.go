@@ -96,9 +96,11 @@ func (h *Handler) everything() http.Handler {
 	operator := h.authenticate()
 	programs := h.forPrograms(operator)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.EscapedPath() == seedEventsPath && h.token.Allows(r) {
-			operator.ServeHTTP(w, r)
-			return
+		if r.URL.EscapedPath() == seedEventsPath {
+			if _, known := h.person(r); known {
+				operator.ServeHTTP(w, r)
+				return
+			}
 		}
 		programs.ServeHTTP(w, r)
 	})
@@ -147,10 +149,13 @@ func (h *Handler) authenticate() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.EscapedPath()
 		open := isHealth(path) || (path == "/metrics" && h.mayScrape(r))
+		p, known := h.person(r)
 		switch {
 		case h.page != nil && h.page.Serves(r):
 			h.page.ServeHTTP(w, r)
-		case open || h.token.Allows(r):
+		case known:
+			h.plainPath(w, asks(r, p))
+		case open:
 			h.plainPath(w, r)
 		case !h.isRoute(r):
 			notFound(w, r)

@@ -46,9 +46,11 @@ type Options struct {
 	Join func(name, role string) (bridge.Join, time.Duration)
 	// Blocks returns the first memory blocks of an agent of that name and role, by label; nil means none for all.
 	Blocks func(name, role string) map[string]string
-	// Token opens every route but /health, /healthz and the webhooks.
+	// Token opens every route but /health, /healthz and the webhooks, as the admin bridge.OwnerName.
 	Token string
-	Chat  ChatOptions
+	// Operators are further people. Each has a name, a role and a token that no other one has.
+	Operators []Operator
+	Chat      ChatOptions
 	// Mail serves channels and agents' mail; nil means that there is no post office here.
 	Mail *mail.Service
 	// Memory changes what agents remember, for the operator; nil means that nothing is remembered here.
@@ -61,8 +63,9 @@ type Options struct {
 	Door http.Handler
 	// Tokens keeps those tokens; nil without a door.
 	Tokens Tokens
-	// Page makes the operator's page, which asks and decides through the client that it is given; nil means that there is none here.
-	Page func(*Client) (Page, error)
+	// Page makes the page of the operators, the owner among them. It asks and decides through the client, as the person of bridge.PersonOf.
+	// Nil means that there is none here.
+	Page func(*Client, []Operator) (Page, error)
 	// Streams admits an event stream under a door token, by the token's hash, and returns its
 	// context and its end; RateLimited when too many are open. Nil admits all.
 	Streams func(r *http.Request, token string) (context.Context, func(), error)
@@ -98,8 +101,8 @@ type Options struct {
 
 // Handler serves the API. Safe for concurrent use.
 type Handler struct {
-	o     Options
-	token httpx.Token
+	o      Options
+	people []operator
 	// scrape is MetricsToken's; nil without one.
 	scrape *httpx.Token
 	rates  *rates.Limiter
@@ -114,10 +117,6 @@ type Handler struct {
 func New(o Options) (*Handler, error) {
 	if o.Engine == nil || o.Policy == nil {
 		return nil, errors.New("API needs an engine and a policy")
-	}
-	token, err := httpx.NewToken(o.Token)
-	if err != nil {
-		return nil, fmt.Errorf("API token: %w", err)
 	}
 	o.Chat = o.Chat.withDefaults()
 	if o.Now == nil {
@@ -141,7 +140,10 @@ func New(o Options) (*Handler, error) {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(o.Version)
 	}
-	h := &Handler{o: o, token: token, rates: rates.New(o.Chat.PerMinute, o.Now)}
+	h := &Handler{o: o, rates: rates.New(o.Chat.PerMinute, o.Now)}
+	if err := h.hire(); err != nil {
+		return nil, err
+	}
 	if o.MetricsToken != "" {
 		scrape, err := httpx.NewToken(o.MetricsToken)
 		if err != nil {
@@ -152,7 +154,7 @@ func New(o Options) (*Handler, error) {
 	h.router = h.routes()
 	if o.Page != nil {
 		var err error
-		if h.page, err = o.Page(h.within()); err != nil {
+		if h.page, err = o.Page(h.within(), h.operators()); err != nil {
 			return nil, fmt.Errorf("page: %w", err)
 		}
 	}
@@ -217,6 +219,17 @@ var (
 	}
 	probed = []string{"/health", "/healthz", "/metrics"}
 )
+
+// guarded is the route's endpoint behind the check of who asks, and of the query.
+func (l route) guarded() endpoint {
+	serve := l.strict()
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := l.allowed(r.Context()); err != nil {
+			return err
+		}
+		return serve(w, r)
+	}
+}
 
 // strict is the route's endpoint behind a check of the query.
 func (l route) strict() endpoint {
@@ -315,7 +328,7 @@ func (h *Handler) routes() *mux.Router {
 		if line.method == http.MethodGet {
 			methods = append(methods, http.MethodHead)
 		}
-		r.Handle(line.path, named(line.path, h.serve(line.strict()))).Methods(methods...)
+		r.Handle(line.path, named(line.path, h.serve(line.guarded()))).Methods(methods...)
 	}
 	r.NotFoundHandler = http.HandlerFunc(notFound)
 	r.MethodNotAllowedHandler = http.HandlerFunc(h.wrongMethod)

@@ -2,9 +2,11 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,8 +19,8 @@ type Page interface {
 	http.Handler
 	// Serves reports whether a request is for the page, under any method.
 	Serves(r *http.Request) bool
-	// NewLink makes a one-time link for a browser, and returns its path with its query and its end.
-	NewLink(ctx context.Context) (path string, ends time.Time, err error)
+	// NewLink makes a one-time link for a browser of the operator of that name, and returns its path with its query and its end.
+	NewLink(ctx context.Context, name string) (path string, ends time.Time, err error)
 }
 
 // PageLink lets one browser in. It is a secret.
@@ -29,15 +31,30 @@ type PageLink struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
+// PageLinkRequest asks for a link to the page. An empty body is enough.
+type PageLinkRequest struct {
+	// Operator is whose link it is, "" for the person who asks. Only an admin may name somebody else.
+	Operator string `json:"operator,omitempty"`
+}
+
 // pageLink makes a one-time link to the page.
 func (h *Handler) pageLink(w http.ResponseWriter, r *http.Request) error {
-	if err := readOptional(w, r, &struct{}{}); err != nil {
+	var req PageLinkRequest
+	if err := readOptional(w, r, &req); err != nil {
 		return err
 	}
 	if h.page == nil {
 		return bridge.Errorf(bridge.NotFound, "this bridge has no page")
 	}
-	path, ends, err := h.page.NewLink(r.Context())
+	p, _ := bridge.PersonOf(r.Context())
+	name := cmp.Or(req.Operator, p.Name)
+	switch {
+	case !slices.ContainsFunc(h.people, func(o operator) bool { return o.name == name }):
+		return bridge.Errorf(bridge.NotFound, "no operator %+.60q; operators in bridge.yaml names them", name)
+	case name != p.Name && !p.Role.May(bridge.RoleAdmin):
+		return bridge.Errorf(bridge.Denied, "%s has the role %s, and a link for somebody else needs the role %s", p.Name, p.Role, bridge.RoleAdmin)
+	}
+	path, ends, err := h.page.NewLink(r.Context(), name)
 	if err != nil {
 		return err
 	}
@@ -53,12 +70,12 @@ func (h *Handler) pageLink(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// PageLink makes a one-time link to the operator's page. Twice makes two.
-func (c *Client) PageLink(ctx context.Context) (PageLink, error) {
-	return post[PageLink](ctx, c, "/v1/page/links", nil)
+// PageLink makes a one-time link to the page, for the operator of that name; "" is who asks. Twice makes two.
+func (c *Client) PageLink(ctx context.Context, name string) (PageLink, error) {
+	return post[PageLink](ctx, c, "/v1/page/links", PageLinkRequest{Operator: name})
 }
 
-// within returns a client that calls the routes of h in this process, as the operator. Whoever uses it has checked its own caller.
+// within returns a client that calls the routes of h in this process, as the person of the context. Whoever uses it has checked who that is.
 func (h *Handler) within() *Client {
 	inner := httpx.RequestLog(httpx.LogOptions{Log: h.o.Log}, httpx.Recover(h.router))
 	return &Client{base: "http://drawbridge", timeout: 30 * time.Second, start: "drawbridge serve", http: &http.Client{Transport: direct{inner}}}

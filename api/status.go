@@ -35,6 +35,15 @@ type Status struct {
 	DoorURL string `json:"door_url,omitempty"`
 	// PublicURL is where the world reaches agents' door, relays and webhooks; "" when it does not.
 	PublicURL string `json:"public_url,omitempty"`
+	// Operator is who asks.
+	Operator StatusOperator `json:"operator"`
+}
+
+// StatusOperator is a person as Status shows them.
+type StatusOperator struct {
+	Name string `json:"name"`
+	// Role is viewer, approver or admin.
+	Role string `json:"role"`
 }
 
 // copyShown is how long a copy that was refused counts as there; one that runs tries about every ten seconds.
@@ -107,6 +116,9 @@ func count(ctx context.Context, e *engine.Engine, now time.Time) (c Counts, err 
 
 func (h *Handler) status(w http.ResponseWriter, r *http.Request) error {
 	s := Status{Version: h.o.Version, Config: h.o.ConfigDigest, DoorURL: h.o.DoorURL, PublicURL: h.o.PublicURL, Database: "ok"}
+	if p, known := bridge.PersonOf(r.Context()); known {
+		s.Operator = StatusOperator{p.Name, string(p.Role)}
+	}
 	var err error
 	if s.Counts, err = count(r.Context(), h.o.Engine, h.o.Now()); err != nil {
 		httpx.RecordOf(r.Context()).Failed(err)

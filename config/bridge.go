@@ -25,8 +25,10 @@ type Bridge struct {
 	// when it does not, and then v0 launches carry no webhook.
 	PublicURL string   `yaml:"public_url"`
 	Operator  Operator `yaml:"operator"`
-	// Token is the operator's bearer token.
+	// Token is the bearer token of the operator who may do everything.
 	Token Secret `yaml:"token"`
+	// Operators are further people, by name.
+	Operators map[string]Person `yaml:"operators"`
 	// Key derives operation keys and webhook secrets. OldKeys are earlier ones,
 	// whose webhooks are still accepted.
 	Key     Secret   `yaml:"key"`
@@ -54,6 +56,14 @@ type Bridge struct {
 	file *yamlconf.File
 	// digest is the SHA-256 of the file's text.
 	digest [32]byte
+}
+
+// Person is somebody who may use the operator's API and the page.
+type Person struct {
+	// Token is the person's own bearer token.
+	Token Secret `yaml:"token"`
+	// Role is "viewer" (sees everything), "approver" (also answers what waits, and stops agents) or "admin".
+	Role string `yaml:"role" oneof:"viewer approver admin"`
 }
 
 // Cursor is how the Cloud Agents API is reached.

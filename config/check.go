@@ -59,6 +59,7 @@ func (c *checker) bridge(b *Bridge, dir string) {
 	b.PublicURL = c.url("public_url", b.PublicURL)
 	c.operator(b)
 	c.token("token", b.Token)
+	c.operators(b)
 	c.metrics(b)
 	c.keys(b)
 	c.database(b.Database)
@@ -149,6 +150,31 @@ func (c *checker) token(key string, s Secret) {
 		c.problem(key, "", fmt.Sprintf("is longer than %d characters", maxToken), secretRemedy)
 	case !visible.MatchString(s.Reveal()):
 		c.problem(key, "", "holds a blank, a line end or a character that is not ASCII", secretRemedy)
+	}
+}
+
+// maxOperators bounds how many people the file names. Each request is compared with all tokens.
+const maxOperators = 100
+
+func (c *checker) operators(b *Bridge) {
+	if len(b.Operators) > maxOperators {
+		c.problem("operators", "", fmt.Sprintf("has more than %d people", maxOperators), "remove some")
+	}
+	names := sortedKeys(b.Operators)
+	for i, n := range names {
+		at, p := "operators."+n, b.Operators[n]
+		c.name(at, n)
+		if n == "operator" {
+			c.problem(at, "", "is the name of who has the token of the bridge", "choose another")
+		}
+		c.token(at+".token", p.Token)
+		if !c.file.Has(at + ".role") {
+			c.problem(at+".role", "", "is required", "write viewer, approver or admin")
+		}
+		same := func(s Secret) bool { return p.Token.Len() > 0 && p.Token.Equal(s) }
+		if same(b.Token) || same(b.Key) || same(b.Metrics.Token) || slices.ContainsFunc(names[:i], func(other string) bool { return same(b.Operators[other].Token) }) {
+			c.problem(at+".token", "", "is the same as another secret of this file", "give each person a token of their own; "+secretRemedy)
+		}
 	}
 }
 

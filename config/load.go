@@ -199,6 +199,9 @@ const maxScript = 16 << 20
 func (b *Bridge) Secrets() []string {
 	secrets := []Secret{b.Token, b.Key, b.Cursor.Key, b.Metrics.Token}
 	secrets = append(secrets, b.OldKeys...)
+	for _, p := range b.Operators {
+		secrets = append(secrets, p.Token)
+	}
 	for _, r := range b.Relays {
 		secrets = append(secrets, r.Token)
 	}

@@ -100,7 +100,7 @@ func (p *Page) agentsModel(ctx context.Context, m *page, _ view) error {
 type agentHead struct {
 	agentRow
 	Trouble, URL, Parent, ParentName, Word string
-	// Root says that the agent is the top of its tree, which can be stopped or resumed.
+	// Root says that the agent is the top of its tree, and that the person may stop and resume that.
 	Root, Stopped bool
 	Budget        string
 	// Earlier says that the conversation shows earlier turns, and not the latest.
@@ -116,7 +116,7 @@ func (p *Page) agentModel(ctx context.Context, m *page, v view) error {
 		return err
 	}
 	m.Title, m.Live, m.Quiet = a.Name, "place="+placeAgent+"&agent="+url.QueryEscape(a.ID), "The agent has had no turn yet."
-	m.Agent = &agentHead{agentRow: p.agentRowOf(a), Trouble: a.Trouble, Parent: a.Parent, Word: m.Word, Root: a.Parent == ""}
+	m.Agent = &agentHead{agentRow: p.agentRowOf(a), Trouble: a.Trouble, Parent: a.Parent, Word: m.Word, Root: a.Parent == "" && m.Who.Role.May(bridge.RoleApprover)}
 	if u, err := url.Parse(a.URL); err == nil && u.Scheme == "https" {
 		m.Agent.URL = a.URL
 	}

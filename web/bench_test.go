@@ -34,13 +34,13 @@ func BenchmarkPage(b *testing.B) {
 		b.Fatal(err)
 	}
 	w := &world{records: &passes{all: map[string]web.Pass{}}}
-	if w.handler, err = api.New(api.Options{Engine: e, Policy: allow, Token: operatorToken, Log: zerolog.Nop(), Page: func(c *api.Client) (api.Page, error) {
+	if w.handler, err = api.New(api.Options{Engine: e, Policy: allow, Token: operatorToken, Log: zerolog.Nop(), Page: func(c *api.Client, people []api.Operator) (api.Page, error) {
 		w.client = c
-		return web.New(web.Options{API: c, Watch: e.Watch, Records: w.records, Token: operatorToken})
+		return web.New(web.Options{API: c, Watch: e.Watch, Records: w.records, Operators: people})
 	}}); err != nil {
 		b.Fatal(err)
 	}
-	link, err := w.client.PageLink(b.Context())
+	link, err := w.client.PageLink(owner(b.Context()), "")
 	if err != nil {
 		b.Fatal(err)
 	}

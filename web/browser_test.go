@@ -209,7 +209,7 @@ func (b tab) shot(name string) {
 // command waits until something is true of a command.
 func (s *stage) command(id string, is func(api.Command) bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(s.ctx(), time.Minute)
 	defer cancel()
 	for {
 		c, err := s.client.Command(ctx, id)
@@ -228,7 +228,7 @@ func (s *stage) command(id string, is func(api.Command) bool) {
 // begin launches an orchestrator.
 func (s *stage) begin(name, prompt string) {
 	s.t.Helper()
-	if _, err := s.client.Launch(s.t.Context(), api.LaunchRequest{Repo: "github.com/me/agent-env", Prompt: prompt, Name: name}); err != nil {
+	if _, err := s.client.Launch(s.ctx(), api.LaunchRequest{Repo: "github.com/me/agent-env", Prompt: prompt, Name: name}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -236,7 +236,7 @@ func (s *stage) begin(name, prompt string) {
 // waiting waits until so many commands wait for a person, and returns them.
 func (s *stage) waiting(n int) []api.Command {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(s.ctx(), time.Minute)
 	defer cancel()
 	for {
 		list, err := s.client.Commands(ctx, api.ListOptions{State: "held", Limit: 1000})
@@ -247,7 +247,7 @@ func (s *stage) waiting(n int) []api.Command {
 			return list.Commands
 		}
 		if pause.For(ctx, 20*time.Millisecond) != nil {
-			past, err := s.client.History(s.t.Context(), api.EventOptions{Limit: 20})
+			past, err := s.client.History(s.ctx(), api.EventOptions{Limit: 20})
 			s.t.Fatalf("%d commands wait, not %d; %+v, %v", len(list.Commands), n, past.Events, err)
 		}
 	}
@@ -256,7 +256,7 @@ func (s *stage) waiting(n int) []api.Command {
 // office opens a post office with a channel, and lets main write into it and to the person. The text stands in a block of its memory, too.
 func (s *stage) office(text string) (channel string) {
 	s.t.Helper()
-	ctx := s.t.Context()
+	ctx := s.ctx()
 	a, err := s.client.Agent(ctx, "main")
 	if err != nil {
 		s.t.Fatal(err)
@@ -329,7 +329,7 @@ func TestBrowserDecidesByKeyboard(t *testing.T) {
 		b.until(`document.querySelector(".card.now")`)
 		b.press("a") // too early
 		b.steady()
-		if now, err := s.client.Commands(t.Context(), api.ListOptions{State: "held"}); err != nil || len(now.Commands) != 2 {
+		if now, err := s.client.Commands(s.ctx(), api.ListOptions{State: "held"}); err != nil || len(now.Commands) != 2 {
 			t.Errorf("a key decided what nobody could have read: %+v, %v", now, err)
 		}
 		b.finds(t)
@@ -395,7 +395,7 @@ func TestBrowserStopsATree(t *testing.T) {
 		b.do(chromedp.Click("a.agent"), chromedp.Click(".acts summary"), chromedp.SendKeys(".acts input[name=value]", "too dear"), chromedp.Click(".acts details button"))
 		b.sees("Let the tree go on")
 		b.sees("too dear")
-		tree, err := s.client.Tree(t.Context(), "main")
+		tree, err := s.client.Tree(s.ctx(), "main")
 		if err != nil || tree.StoppedAt.IsZero() {
 			t.Errorf("the tree goes on: %+v, %v", tree, err)
 		}
@@ -491,7 +491,7 @@ func TestBrowserTakesAFlood(t *testing.T) {
 		defer b.close()
 		b.open("/timeline")
 		b.until(`document.querySelectorAll(".event").length > 3`)
-		a, err := s.client.Agent(t.Context(), "main")
+		a, err := s.client.Agent(s.ctx(), "main")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -526,7 +526,7 @@ func TestBrowserReadsInPeace(t *testing.T) {
 		s.begin("main", "delegate")
 		b := s.inside(t)
 		defer b.close()
-		a, err := s.client.Agent(t.Context(), "main")
+		a, err := s.client.Agent(s.ctx(), "main")
 		if err != nil {
 			t.Fatal(err)
 		}

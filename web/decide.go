@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"drawbridge/api"
@@ -17,6 +18,9 @@ type decision struct {
 	// key, kind and turn name the need that the person was shown. hash is that of what was shown, and value the line that the person wrote.
 	key, kind, turn, hash, value string
 }
+
+// adminVerbs are those of verbs for which the API wants the role admin. For the others, it wants the role approver.
+var adminVerbs = []string{"say", "forget", "accept"}
 
 // verbs are what a person can say, and the call of the API that each is.
 var verbs = map[string]func(ctx context.Context, c *api.Client, d decision) error{
@@ -100,6 +104,21 @@ func (p *Page) decide(w http.ResponseWriter, r *http.Request, s session) error {
 	}
 	p.show(w, api.StatusOf(err), "page.html", m)
 	return nil
+}
+
+// decidesHere leaves the buttons on a card that the person may use.
+func (c *card) decidesHere(p bridge.Person) {
+	some := len(c.Actions) > 0
+	c.Actions = slices.DeleteFunc(c.Actions, func(a action) bool {
+		least := bridge.RoleApprover
+		if slices.Contains(adminVerbs, a.Word) {
+			least = bridge.RoleAdmin
+		}
+		return !p.Role.May(least)
+	})
+	if some && len(c.Actions) == 0 {
+		c.Rows = append([]row{{Name: "Your role", Text: string(p.Role) + ": you can read this; somebody else decides it"}}, c.Rows...)
+	}
 }
 
 // find looks up what a decision is about.

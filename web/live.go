@@ -66,19 +66,19 @@ func (p *Page) enter(ctx context.Context, s session) (_ context.Context, leave f
 	own := &stream{end: end}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := append(p.streams[s.secret], own)
+	all := append(p.streams[s.key], own)
 	for len(all) > maxStreams {
 		all[0].end()
 		all = all[1:]
 	}
-	p.streams[s.secret] = all
+	p.streams[s.key] = all
 	return ctx, func() {
 		end()
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		left := slices.DeleteFunc(p.streams[s.secret], func(o *stream) bool { return o == own })
-		if p.streams[s.secret] = left; len(left) == 0 {
-			delete(p.streams, s.secret)
+		left := slices.DeleteFunc(p.streams[s.key], func(o *stream) bool { return o == own })
+		if p.streams[s.key] = left; len(left) == 0 {
+			delete(p.streams, s.key)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func (p *Page) live(w http.ResponseWriter, r *http.Request, s session) error {
 			_ = pause.For(ctx, settle) // the next look finds the end of ctx
 		}
 		tick.Stop()
-		if good, err := p.stands(r.Context(), s.secret); err != nil || !good {
+		if _, good, err := p.stands(r.Context(), s.key); err != nil || !good {
 			return nil // the browser comes back, and is asked to log in
 		}
 		m, err = p.model(r.Context(), v)

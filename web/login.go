@@ -9,9 +9,11 @@ import (
 	"encoding/hex"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
+	"drawbridge/api"
 	"drawbridge/bridge"
 	"drawbridge/internal/httpx"
 )
@@ -27,7 +29,7 @@ const (
 
 // Pass is a one-time link or a session. Its secret is kept nowhere.
 type Pass struct {
-	// Hash is an HMAC of the secret, and of whether it is a link or a session, with the operator's token as its key.
+	// Hash is an HMAC of the secret, of the operator's name, and of whether it is a link or a session, with the operator's token as its key.
 	Hash           string
 	MadeAt, EndsAt time.Time
 }
@@ -43,11 +45,15 @@ type Records interface {
 }
 
 // session is who asks; the zero session is nobody.
-type session struct{ secret string }
+type session struct {
+	// key is what the browser's cookie holds.
+	key    string
+	person bridge.Person
+}
 
 // word is what a form of the session has to say.
 func (s session) word() string {
-	sum := sha256.Sum256([]byte("form|" + s.secret))
+	sum := sha256.Sum256([]byte("form|" + s.key))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -55,16 +61,26 @@ func (s session) owns(word string) bool {
 	return subtle.ConstantTimeCompare([]byte(word), []byte(s.word())) == 1
 }
 
-// hash is the name under which a secret of a kind is recorded. A secret has 260 random bits, so that it needs no slow hash.
-func (p *Page) hash(kind, secret string) string {
-	h := hmac.New(sha256.New, []byte(p.o.Token))
-	h.Write([]byte("page|" + kind + "|" + secret))
-	return hex.EncodeToString(h.Sum(nil))
+// key is what opens something for an operator: the operator's name and a secret, with a dot between them. hash is the name under which it is
+// recorded; ok is false for what cannot be a key. The secret has 260 random bits, so that it needs no slow hash.
+func (p *Page) hash(kind, key string) (hash string, o api.Operator, ok bool) {
+	dot := strings.LastIndexByte(key, '.')
+	if dot < 0 || len(key)-dot-1 != secretLength {
+		return "", o, false
+	}
+	at := slices.IndexFunc(p.o.Operators, func(o api.Operator) bool { return o.Name == key[:dot] })
+	if at < 0 {
+		return "", o, false
+	}
+	o = p.o.Operators[at]
+	h := hmac.New(sha256.New, []byte(o.Token))
+	h.Write([]byte("page|" + kind + "|" + key))
+	return hex.EncodeToString(h.Sum(nil)), o, true
 }
 
-func newSecret() string { return strings.ToLower(rand.Text() + rand.Text()) }
+func newKey(name string) string { return name + "." + strings.ToLower(rand.Text()+rand.Text()) }
 
-// secretLength is that of newSecret.
+// secretLength is that of the secret in a key.
 const secretLength = 52
 
 const (
@@ -72,17 +88,21 @@ const (
 	kindSession = "session"
 )
 
-// add makes a pass that ends after life, and returns its secret.
-func (p *Page) add(ctx context.Context, kind string, life time.Duration) (secret string, ends time.Time, err error) {
+// add makes a pass of an operator that ends after life, and returns its key.
+func (p *Page) add(ctx context.Context, kind, name string, life time.Duration) (key string, ends time.Time, err error) {
 	now := p.o.Now()
-	secret, ends = newSecret(), now.Add(life)
-	return secret, ends, p.o.Records.AddPass(ctx, Pass{Hash: p.hash(kind, secret), MadeAt: now, EndsAt: ends})
+	key, ends = newKey(name), now.Add(life)
+	hash, _, ok := p.hash(kind, key)
+	if !ok {
+		return "", ends, bridge.Errorf(bridge.NotFound, "there is no operator %+.60q", name)
+	}
+	return key, ends, p.o.Records.AddPass(ctx, Pass{Hash: hash, MadeAt: now, EndsAt: ends})
 }
 
-// NewLink makes a one-time link and returns its path and its end. Whoever opens it first is the operator.
-func (p *Page) NewLink(ctx context.Context) (path string, ends time.Time, err error) {
-	secret, ends, err := p.add(ctx, kindLink, LinkLife)
-	return "/login?code=" + secret, ends, err
+// NewLink makes a one-time link and returns its path and its end. Whoever opens it first is the operator of that name.
+func (p *Page) NewLink(ctx context.Context, name string) (path string, ends time.Time, err error) {
+	key, ends, err := p.add(ctx, kindLink, name, LinkLife)
+	return "/login?code=" + key, ends, err
 }
 
 // cookie names the session's cookie. Browsers do not tell ports apart, and a machine may have several bridges.
@@ -103,20 +123,24 @@ func (p *Page) secure(r *http.Request) bool {
 func (p *Page) session(r *http.Request) (session, error) {
 	for _, secure := range []bool{true, false} {
 		c, err := r.Cookie(cookie(r, secure))
-		if err != nil || len(c.Value) != secretLength {
+		if err != nil {
 			continue
 		}
-		if good, err := p.stands(r.Context(), c.Value); err != nil || good {
-			return session{secret: c.Value}, err
+		if o, good, err := p.stands(r.Context(), c.Value); err != nil || good {
+			return session{c.Value, bridge.Person{Name: o.Name, Role: o.Role, Address: api.Address(r)}}, err
 		}
 	}
 	return session{}, nil
 }
 
-// stands reports whether a session has not ended.
-func (p *Page) stands(ctx context.Context, secret string) (bool, error) {
-	pass, found, err := p.o.Records.FindPass(ctx, p.hash(kindSession, secret))
-	return found && p.o.Now().Before(pass.EndsAt), err
+// stands reports whether a session has not ended, and whose it is.
+func (p *Page) stands(ctx context.Context, key string) (o api.Operator, good bool, err error) {
+	hash, o, ok := p.hash(kindSession, key)
+	if !ok {
+		return o, false, nil
+	}
+	pass, found, err := p.o.Records.FindPass(ctx, hash)
+	return o, found && p.o.Now().Before(pass.EndsAt), err
 }
 
 // loginForm shows a button that spends the link. Opening a link spends nothing, so that a preview of it does no harm.
@@ -145,12 +169,12 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, err)
 		return
 	}
-	pass, found, err := p.o.Records.TakePass(r.Context(), p.hash(kindLink, r.PostForm.Get("code")))
+	o, opens, err := p.take(r.Context(), r.PostForm.Get("code"))
 	if err != nil {
 		p.fail(w, r, err)
 		return
 	}
-	if !found || !p.o.Now().Before(pass.EndsAt) {
+	if !opens {
 		host, _, _ := net.SplitHostPort(r.RemoteAddr)
 		if wait := p.attempts.Take(host); wait > 0 {
 			httpx.SetRetryAfter(w.Header(), wait)
@@ -160,24 +184,35 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 		p.show(w, http.StatusUnauthorized, "login.html", loginPage{Spent: true})
 		return
 	}
-	secret, ends, err := p.add(r.Context(), kindSession, SessionLife)
+	key, ends, err := p.add(r.Context(), kindSession, o.Name, SessionLife)
 	if err != nil {
 		p.fail(w, r, err)
 		return
 	}
-	p.setCookie(w, r, secret, ends)
+	p.setCookie(w, r, key, ends)
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
+// take spends a link, and returns whose it is.
+func (p *Page) take(ctx context.Context, key string) (o api.Operator, opens bool, err error) {
+	hash, o, ok := p.hash(kindLink, key)
+	if !ok {
+		return o, false, nil
+	}
+	pass, found, err := p.o.Records.TakePass(ctx, hash)
+	return o, found && p.o.Now().Before(pass.EndsAt), err
+}
+
 // setCookie gives the browser a session; an end in the past takes it away.
-func (p *Page) setCookie(w http.ResponseWriter, r *http.Request, secret string, ends time.Time) {
+func (p *Page) setCookie(w http.ResponseWriter, r *http.Request, key string, ends time.Time) {
 	secure := p.secure(r)
-	http.SetCookie(w, &http.Cookie{Name: cookie(r, secure), Value: secret, Path: "/", Expires: ends, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: secure})
+	http.SetCookie(w, &http.Cookie{Name: cookie(r, secure), Value: key, Path: "/", Expires: ends, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: secure})
 }
 
 // logout ends the session.
 func (p *Page) logout(w http.ResponseWriter, r *http.Request, s session) error {
-	if _, _, err := p.o.Records.TakePass(r.Context(), p.hash(kindSession, s.secret)); err != nil {
+	hash, _, _ := p.hash(kindSession, s.key)
+	if _, _, err := p.o.Records.TakePass(r.Context(), hash); err != nil {
 		return err
 	}
 	p.setCookie(w, r, "", time.Unix(0, 0))

@@ -258,11 +258,13 @@ func (p *Page) boxModel(ctx context.Context, m *page, v view) error {
 		m.More = mailPath(m.Box.ID) + "?before=" + url.QueryEscape(list.Next)
 	}
 	for _, one := range slices.Backward(list.Messages) {
-		m.Items = append(m.Items, messageOf(one))
+		shown := messageOf(one)
+		shown.Asks = shown.Asks && m.Speaks()
+		m.Items = append(m.Items, shown)
 	}
 	m.Box.Word, m.Box.Earlier = m.Word, v.before != ""
 	m.Side = reading{Word: m.Word, Before: v.before}
-	if m.Box.ID == you {
+	if m.Box.ID == you && m.Speaks() {
 		m.Side = reading{m.Word, v.before, unread(list.Messages)}
 	}
 	return nil
@@ -278,7 +280,7 @@ func (p *Page) box(ctx context.Context, m *page, v view) (office.MessageList, er
 	c, err := p.o.API.Channel(ctx, v.box)
 	if err == nil {
 		t := talkOf(c)
-		m.Box, m.Title = &box{ID: c.ID, Name: t.Name, Writes: !t.Closed && len(c.Members) > 0}, t.Name
+		m.Box, m.Title = &box{ID: c.ID, Name: t.Name, Writes: m.Speaks() && !t.Closed && len(c.Members) > 0}, t.Name
 		if m.Sub = c.Kind + " of " + membersOf(c); t.Closed {
 			m.Sub = "closed " + m.Sub
 		}
@@ -291,7 +293,7 @@ func (p *Page) box(ctx context.Context, m *page, v view) (office.MessageList, er
 	if err != nil {
 		return office.MessageList{}, err
 	}
-	m.Box, m.Title = &box{ID: a.ID, Name: a.Name, Writes: true}, "Mail to "+a.Name
+	m.Box, m.Title = &box{ID: a.ID, Name: a.Name, Writes: m.Speaks()}, "Mail to "+a.Name
 	return p.o.API.Mail(ctx, a.ID, o)
 }
 

@@ -28,6 +28,8 @@ type memory struct {
 	ID                 string
 	Version            int
 	Tags               string
+	// Writes says that the person may change the block.
+	Writes bool
 	moment
 }
 
@@ -63,16 +65,20 @@ func (p *Page) memoryModel(ctx context.Context, m *page, v view) error {
 	}
 	m.Title, m.Live, m.Quiet = "What "+a.Name+" remembers", "place="+placeMemory+"&agent="+url.QueryEscape(a.ID), "The agent remembers nothing yet."
 	m.Sub = words.Count(len(blocks.Blocks), "block")
-	m.Block = &block{Agent: a.ID, Word: m.Word}
+	var form block
+	if m.Speaks() {
+		m.Block = &form
+	}
+	form.Agent, form.Word = a.ID, m.Word
 	if len(blocks.Blocks) > maxBlocks {
 		m.Sub += fmt.Sprintf(", of which the newest %d", maxBlocks)
 		slices.SortStableFunc(blocks.Blocks, func(a, b recall.Block) int { return b.UpdatedAt.Compare(a.UpdatedAt) })
 		blocks.Blocks = blocks.Blocks[:maxBlocks]
 	}
 	for _, b := range blocks.Blocks {
-		m.Items = append(m.Items, memory{ID: "block-" + b.Label, Agent: a.ID, Label: b.Label, Version: b.Version, Text: b.Content, moment: p.moment(b.UpdatedAt)})
+		m.Items = append(m.Items, memory{ID: "block-" + b.Label, Agent: a.ID, Label: b.Label, Version: b.Version, Text: b.Content, Writes: m.Speaks(), moment: p.moment(b.UpdatedAt)})
 		if b.Label == v.open {
-			m.Block.Label, m.Block.Text, m.Block.Version = b.Label, b.Content, b.Version
+			form.Label, form.Text, form.Version = b.Label, b.Content, b.Version
 		}
 	}
 	for _, g := range passages.Passages {
@@ -103,7 +109,7 @@ func (p *Page) remember(w http.ResponseWriter, r *http.Request, s session) error
 	}
 	v.place = placeMemory
 	m, modelErr := p.model(r.Context(), v)
-	if modelErr != nil {
+	if modelErr != nil || m.Block == nil {
 		return err
 	}
 	m.Error = bridge.SafeMessage(err)

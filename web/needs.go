@@ -92,6 +92,7 @@ func (p *Page) needsModel(ctx context.Context, m *page, v view) (err error) {
 				// One card that cannot be shown must not take the others away.
 				it.Card = &card{Bytes: n.Line, Rows: []row{{Name: "Not shown", Text: bridge.SafeMessage(err)}, {Name: "Next", Text: "Look at it with: drawbridge commands --state held"}}}
 			}
+			it.Card.decidesHere(v.session.person)
 			if len(list.Needs) > 1 {
 				it.Next = list.Needs[(i+1)%len(list.Needs)].Key
 			}

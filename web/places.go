@@ -72,6 +72,8 @@ type page struct {
 	// Place is the word of the place, and Title what stands above it.
 	Place, Title string
 	Word         string
+	// Who is whose page it is.
+	Who bridge.Person
 	// Count is how many things wait for the person, anywhere. Sub is a few words beside the title.
 	Count int
 	Sub   string
@@ -117,6 +119,17 @@ func (m page) Ways() (all []way) {
 		}
 	}
 	return all
+}
+
+// Speaks reports whether the person may say something to agents.
+func (m page) Speaks() bool { return m.Who.Role.May(bridge.RoleAdmin) }
+
+// Sign names the person, "" for the one who has the token of the bridge.
+func (m page) Sign() string {
+	if m.Who.Name == bridge.OwnerName {
+		return ""
+	}
+	return m.Who.Name + ", " + string(m.Who.Role)
 }
 
 // InRest reports whether the place stands behind More on a phone.
@@ -200,7 +213,7 @@ func (p *Page) model(ctx context.Context, v view) (page, error) {
 	if v.looks == nil {
 		v.looks = &looks{ended: map[string]turn{}}
 	}
-	m := page{Place: v.place, Word: v.session.word(), Count: len(list.Needs), by: p, needs: list}
+	m := page{Place: v.place, Word: v.session.word(), Who: v.session.person, Count: len(list.Needs), by: p, needs: list}
 	one, known := placeOf(v.place)
 	if !known {
 		return m, bridge.Errorf(bridge.NotFound, "the page has no such place")

@@ -27,16 +27,16 @@ var templateFiles embed.FS
 //go:embed static
 var staticFiles embed.FS
 
-// Options configures a Page. API, Watch, Records and Token are required.
+// Options configures a Page. API, Watch, Records and Operators are required.
 type Options struct {
-	// API is what the page asks, as the operator.
+	// API is what the page asks, as the person of bridge.PersonOf.
 	API *api.Client
 	// Watch returns a channel that gets a value after changes, and what ends it.
 	Watch func() (<-chan struct{}, func())
 	// Records keeps who is logged in.
 	Records Records
-	// Token is the operator's. Another one ends all sessions and links.
-	Token string
+	// Operators are who may come in. With another token, the sessions and links of an operator end.
+	Operators []api.Operator
 	// URL is where a proxy shows the page, "" without one. Under https:// the page is known to have TLS.
 	URL string
 	// Now defaults to the clock.
@@ -57,8 +57,8 @@ type Page struct {
 
 // New checks the options; it starts nothing.
 func New(o Options) (*Page, error) {
-	if o.API == nil || o.Watch == nil || o.Records == nil || o.Token == "" {
-		return nil, errors.New("the page needs an API, a watch, records and a token")
+	if o.API == nil || o.Watch == nil || o.Records == nil || len(o.Operators) == 0 {
+		return nil, errors.New("the page needs an API, a watch, records and operators")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -144,10 +144,12 @@ func (p *Page) inside(next handler) http.HandlerFunc {
 		case err != nil:
 			p.fail(w, r, err)
 			return
-		case s.secret == "":
+		case s.key == "":
 			p.loginForm(w, r)
 			return
 		}
+		httpx.RecordOf(r.Context()).Add("operator", s.person.Name)
+		r = r.WithContext(bridge.ByPerson(r.Context(), s.person))
 		if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
 			// Another site brought the person here, perhaps in the middle of a click. The page's buttons come after a click of their own.
 			p.show(w, http.StatusOK, "elsewhere.html", r.URL.EscapedPath())

@@ -134,6 +134,8 @@ type world struct {
 	mail *mail.Service
 	// memory changes what agents remember.
 	memory recall.Keeper
+	// people are the operators besides the owner.
+	people []api.Operator
 	client *api.Client
 	cookie string
 }
@@ -183,15 +185,22 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
+// owner lets client ask as the operator.
+func owner(ctx context.Context) context.Context {
+	return bridge.ByPerson(ctx, bridge.Person{Name: bridge.OwnerName, Role: bridge.RoleAdmin, Address: "192.0.2.7"})
+}
+
+func (w *world) ctx() context.Context { return owner(w.t.Context()) }
+
 // open makes the bridge's handler, as a start of the program does.
 func (w *world) open(token, shownAt string) {
 	w.t.Helper()
 	allow := func() *policy.Policy { return w.rules }
-	h, err := api.New(api.Options{Engine: w.engine, Policy: allow, Token: token, PublicURL: shownAt, Log: zerolog.Nop(), Live: func(_ context.Context, _ bridge.Agent, after int64) (api.Live, error) {
+	h, err := api.New(api.Options{Engine: w.engine, Policy: allow, Token: token, Operators: w.people, PublicURL: shownAt, Log: zerolog.Nop(), Live: func(_ context.Context, _ bridge.Agent, after int64) (api.Live, error) {
 		return w.steps(after), nil
-	}, Allowlist: w.file, Mail: w.mail, Memory: w.memory, Relays: w.relays, RelayDoor: http.NotFoundHandler(), Workspaces: w.spaces, Page: func(c *api.Client) (api.Page, error) {
+	}, Allowlist: w.file, Mail: w.mail, Memory: w.memory, Relays: w.relays, RelayDoor: http.NotFoundHandler(), Workspaces: w.spaces, Page: func(c *api.Client, people []api.Operator) (api.Page, error) {
 		w.client = c
-		return web.New(web.Options{API: c, Watch: w.engine.Watch, Records: w.records, Token: token, URL: shownAt})
+		return web.New(web.Options{API: c, Watch: w.engine.Watch, Records: w.records, Operators: people, URL: shownAt})
 	}})
 	if err != nil {
 		w.t.Fatal(err)
@@ -202,7 +211,7 @@ func (w *world) open(token, shownAt string) {
 // link makes a one-time link.
 func (w *world) link() string {
 	w.t.Helper()
-	l, err := w.client.PageLink(w.t.Context())
+	l, err := w.client.PageLink(w.ctx(), "")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -266,7 +275,7 @@ func (w *world) word() string {
 // launch lets an orchestrator have its first turn to the end.
 func (w *world) launch(prompt string) {
 	w.t.Helper()
-	if _, err := w.client.Launch(w.t.Context(), api.LaunchRequest{Repo: "github.com/me/agent-env", Prompt: prompt, Name: "main"}); err != nil {
+	if _, err := w.client.Launch(w.ctx(), api.LaunchRequest{Repo: "github.com/me/agent-env", Prompt: prompt, Name: "main"}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.pass(time.Minute)
@@ -275,7 +284,7 @@ func (w *world) launch(prompt string) {
 // held is the one command that waits.
 func (w *world) held() api.Command {
 	w.t.Helper()
-	list, err := w.client.Commands(w.t.Context(), api.ListOptions{State: "held"})
+	list, err := w.client.Commands(w.ctx(), api.ListOptions{State: "held"})
 	if err != nil || len(list.Commands) != 1 {
 		w.t.Fatalf("%+v, %v", list, err)
 	}
@@ -435,6 +444,87 @@ func TestForgery(t *testing.T) {
 	})
 }
 
+// TestOperators: each person sees everything and has the buttons of their role. What they do is recorded as theirs.
+func TestOperators(t *testing.T) {
+	t.Parallel()
+	play(t, asksOnce, func(t *testing.T, w *world) {
+		w.people = []api.Operator{{Name: "ann", Role: bridge.RoleApprover, Token: "the token of ann"}, {Name: "vic", Role: bridge.RoleViewer, Token: "the token of vic"}}
+		var err error
+		if w.mail, err = mail.New(mail.Options{Steps: w.engine, Files: t.TempDir()}); err != nil {
+			t.Fatal(err)
+		}
+		if w.memory, err = memory.New(memory.Options{Steps: w.engine}); err != nil {
+			t.Fatal(err)
+		}
+		w.open(operatorToken, "")
+		w.launch("go")
+		m := w.held()
+		as := func(name string) (agent, card string) {
+			t.Helper()
+			l, err := w.client.PageLink(w.ctx(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.cookie, _, _ = strings.Cut(w.spend(l.Path).Header().Get("Set-Cookie"), ";")
+			return w.get("/agents/" + m.Agent).Body.String(), w.get("/").Body.String()
+		}
+		agent, card := as("vic")
+		for _, bad := range []string{`value="approve"`, `value="deny"`, `action="/agents/` + m.Agent} {
+			if strings.Contains(agent+card, bad) {
+				t.Errorf("a viewer has %s", bad)
+			}
+		}
+		for _, want := range []string{"vic, viewer", "viewer: you can read this; somebody else decides it", "Look at the tests"} {
+			if !strings.Contains(card, want) {
+				t.Errorf("a viewer does not see %q:\n%s", want, card)
+			}
+		}
+		memory := "/agents/" + m.Agent + "/memory"
+		if rec := w.get(memory); strings.Contains(rec.Body.String(), "<textarea") {
+			t.Errorf("a viewer may write memory: %s", rec.Body)
+		}
+		word := w.word()
+		for path, f := range map[string]url.Values{
+			"/decide": form(m, "word", "approve", "hash", m.Held.Hash), "/agents/" + m.Agent + "/say": {"value": {"x"}}, "/agents/" + m.Agent + "/stop": {}, memory: {"label": {"l"}, "version": {"0"}, "value": {"x"}},
+			"/mail/" + m.Agent: {"word": {"post"}, "value": {"x"}},
+		} {
+			f.Set("csrf", word)
+			if rec := w.do(w.request(http.MethodPost, path, f)); rec.Code != http.StatusForbidden || !strings.Contains(rec.Body.String(), "vic has the role viewer, and this needs the role") {
+				t.Errorf("%s by a viewer: %d %s", path, rec.Code, rec.Body)
+			}
+		}
+		if other := strings.Replace(w.cookie, "=vic.", "=ann.", 1); other != w.cookie { // a session is its own operator's
+			mine := w.cookie
+			if w.cookie = other; w.get("/").Code != http.StatusUnauthorized {
+				t.Error("a session of vic opens as ann")
+			}
+			w.cookie = mine
+		} else {
+			t.Error(w.cookie)
+		}
+		if agent, _ = as("ann"); strings.Contains(agent, "/say") || !strings.Contains(agent, "/stop") {
+			t.Errorf("an approver cannot stop the tree, or speaks to the agent:\n%s", agent)
+		}
+		f := form(m, "csrf", w.word(), "word", "approve", "hash", m.Held.Hash)
+		r := w.request(http.MethodPost, "/decide", f)
+		r.RemoteAddr = "198.51.100.4:1"
+		if rec := w.do(r); rec.Code != http.StatusSeeOther {
+			t.Fatalf("%d %s", rec.Code, rec.Body)
+		}
+		list, err := w.client.History(w.ctx(), api.EventOptions{Kinds: []string{bridge.EventApproved}, Limit: 1})
+		if err != nil || len(list.Events) != 1 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		if e := list.Events[0]; e.Fields["by"] != "ann" || e.Fields["address"] != "198.51.100.4" || e.Fields["hash"] != m.Held.Hash {
+			t.Errorf("%v", e.Fields)
+		}
+		w.people = w.people[1:]
+		if w.open(operatorToken, ""); w.get("/").Code != http.StatusUnauthorized {
+			t.Error("who is not in the configuration any more is still logged in")
+		}
+	})
+}
+
 // TestDecide: a person sees a command whole, and their word goes to what they were shown alone.
 func TestDecide(t *testing.T) {
 	t.Parallel()
@@ -484,7 +574,7 @@ func TestDecide(t *testing.T) {
 		if rec := send(form(m, "word", "deny")); rec.Code != http.StatusConflict || !strings.Contains(rec.Body.String(), "does not wait any more") {
 			t.Errorf("a second word: %d %s", rec.Code, rec.Body)
 		}
-		if _, err := w.client.Say(t.Context(), "main", "go on again"); err != nil {
+		if _, err := w.client.Say(w.ctx(), "main", "go on again"); err != nil {
 			t.Fatal(err)
 		}
 		w.pass(time.Minute)
@@ -495,7 +585,7 @@ func TestDecide(t *testing.T) {
 		if rec := send(form(m, "word", "approve", "hash", m.Held.Hash)); rec.Code != http.StatusSeeOther {
 			t.Fatalf("%d %s", rec.Code, rec.Body)
 		}
-		if c, err := w.client.Command(t.Context(), m.ID); err != nil || !c.Approved {
+		if c, err := w.client.Command(w.ctx(), m.ID); err != nil || !c.Approved {
 			t.Errorf("%+v, %v", c, err)
 		}
 	})
@@ -581,7 +671,7 @@ func TestNow(t *testing.T) {
 			return api.Live{Run: "run", Steps: []api.Step{{Seq: 1, Run: "before", Kind: "says", Text: "old"}, {Seq: 2, Run: "run", Kind: "uses", Tool: "execute", Text: "go test ./..."}}}
 		}
 		w.logIn()
-		if _, err := w.client.Launch(t.Context(), api.LaunchRequest{Repo: "github.com/me/agent-env", Prompt: "go", Name: "main", Runtime: "laptop"}); err != nil {
+		if _, err := w.client.Launch(w.ctx(), api.LaunchRequest{Repo: "github.com/me/agent-env", Prompt: "go", Name: "main", Runtime: "laptop"}); err != nil {
 			t.Fatal(err)
 		}
 		w.pass(3 * time.Second)
@@ -672,7 +762,7 @@ func TestLive(t *testing.T) {
 		if n := r.next(t); n.Count != 0 || len(n.Items) != 0 {
 			t.Errorf("at first: %+v", n)
 		}
-		if _, err := w.client.Launch(t.Context(), api.LaunchRequest{Repo: "github.com/me/agent-env", Prompt: "go", Name: "main"}); err != nil {
+		if _, err := w.client.Launch(w.ctx(), api.LaunchRequest{Repo: "github.com/me/agent-env", Prompt: "go", Name: "main"}); err != nil {
 			t.Fatal(err)
 		}
 		n := r.next(t)
@@ -686,7 +776,7 @@ func TestLive(t *testing.T) {
 		if late := time.Since(m.UpdatedAt); late > time.Second || n.Items[0].Key != m.ID || !strings.Contains(n.Items[0].HTML, "github.com/me/careful") || n.Sub != "1 approval" {
 			t.Errorf("after %v: %+v", late, n)
 		}
-		if _, err := w.client.Deny(t.Context(), m.ID, "no"); err != nil {
+		if _, err := w.client.Deny(w.ctx(), m.ID, "no"); err != nil {
 			t.Fatal(err)
 		}
 		for n = r.next(t); len(n.Gone) == 0; n = r.next(t) {
@@ -766,7 +856,7 @@ func TestTimeline(t *testing.T) {
 			t.Errorf("%+v", first)
 		}
 		for i := range 60 {
-			if _, err := w.client.Say(t.Context(), "main", fmt.Sprint("word ", i)); err != nil {
+			if _, err := w.client.Say(w.ctx(), "main", fmt.Sprint("word ", i)); err != nil {
 				t.Fatal(err)
 			}
 			w.pass(10 * time.Second)
@@ -780,7 +870,7 @@ func TestTimeline(t *testing.T) {
 		if !strings.HasPrefix(n.More, "/timeline?before=") || !strings.HasSuffix(n.More, "&show=turns&tree=main") {
 			t.Errorf("further back leads to %q", n.More)
 		}
-		turns, err := w.client.Turns(t.Context(), "main", api.ListOptions{Limit: 1, Before: "3"})
+		turns, err := w.client.Turns(w.ctx(), "main", api.ListOptions{Limit: 1, Before: "3"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -915,7 +1005,7 @@ func TestRules(t *testing.T) {
 			}
 			return w.do(w.request(http.MethodPost, "/rules", f))
 		}
-		before, err := w.client.Commands(t.Context(), api.ListOptions{})
+		before, err := w.client.Commands(w.ctx(), api.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -929,7 +1019,7 @@ func TestRules(t *testing.T) {
 		shows(try("word", "compare", "allowlist", "not a repository"), 400, `role="alert">the edited allowlist has a problem: not a repository`, "not a repository</textarea>")
 		shows(try("word", "compare", "allowlist", "github.com/me/*"), 200, "Of 3 commands", "granted: allowed by github.com/me/*")
 		shows(w.do(w.request(http.MethodPost, "/rules", url.Values{"word": {"try"}, "text": {"hello"}})), 403, "this form is too old")
-		after, err := w.client.Commands(t.Context(), api.ListOptions{})
+		after, err := w.client.Commands(w.ctx(), api.ListOptions{})
 		if err != nil || len(after.Commands) != len(before.Commands) {
 			t.Errorf("%d commands before and %d after, %v", len(before.Commands), len(after.Commands), err)
 		}
@@ -952,18 +1042,18 @@ func TestMail(t *testing.T) {
 		w.open(operatorToken, "")
 		w.launch("Work")
 		ann := func() api.Agent {
-			a, err := w.client.Agent(t.Context(), "main")
+			a, err := w.client.Agent(w.ctx(), "main")
 			if err != nil {
 				t.Fatal(err)
 			}
 			return a
 		}()
-		bob, err := w.client.Launch(t.Context(), api.LaunchRequest{Repo: "github.com/me/agent-env", Prompt: "Work", Name: "bob"})
+		bob, err := w.client.Launch(w.ctx(), api.LaunchRequest{Repo: "github.com/me/agent-env", Prompt: "Work", Name: "bob"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.pass(time.Minute)
-		general, err := w.client.CreateChannel(t.Context(), office.ChannelRequest{Name: "general", Members: []string{"main", "bob"}})
+		general, err := w.client.CreateChannel(w.ctx(), office.ChannelRequest{Name: "general", Members: []string{"main", "bob"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -1020,7 +1110,7 @@ func TestMail(t *testing.T) {
 		if rec := w.get("/mail/nobody"); rec.Code != http.StatusNotFound {
 			t.Errorf("nobody's mail: %d", rec.Code)
 		}
-		if _, err := w.client.ChannelStatus(t.Context(), "general", "closed"); err != nil {
+		if _, err := w.client.ChannelStatus(w.ctx(), "general", "closed"); err != nil {
 			t.Fatal(err)
 		}
 		shows("/mail/"+general.ID, "closed channel of main, bob")
@@ -1070,7 +1160,7 @@ func TestMemory(t *testing.T) {
 		}
 		shows(w.get("/agents/main/memory"), 200, "version 2", "My own")
 		shows(write("", "0", "Text"), 400, `role="alert">`, "Text</textarea>")
-		list, err := w.client.Blocks(t.Context(), "main", "plan")
+		list, err := w.client.Blocks(w.ctx(), "main", "plan")
 		if err != nil || len(list.Blocks) != 2 || list.Blocks[1].Content != "<b>Docs</b>\nfirst" {
 			t.Errorf("versions: %+v, %v", list, err)
 		}
@@ -1093,15 +1183,15 @@ func TestUse(t *testing.T) {
 		w.logIn()
 		w.launch("Work")
 		m := w.held()
-		if _, err := w.client.Approve(t.Context(), m.ID, m.Held.Hash); err != nil {
+		if _, err := w.client.Approve(w.ctx(), m.ID, m.Held.Hash); err != nil {
 			t.Fatal(err)
 		}
 		w.pass(48 * time.Hour)
-		if _, err := w.client.Say(t.Context(), "main", "Hello"); err != nil {
+		if _, err := w.client.Say(w.ctx(), "main", "Hello"); err != nil {
 			t.Fatal(err)
 		}
 		w.pass(time.Minute)
-		list, err := w.client.Use(t.Context())
+		list, err := w.client.Use(w.ctx())
 		if err != nil || len(list.Days) != 30 {
 			t.Fatalf("%+v, %v", list, err)
 		}

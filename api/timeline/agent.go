@@ -79,6 +79,7 @@ var (
 
 // see returns what the agent may know of an event; ok is false for nothing.
 func (y *eyes) see(ctx context.Context, src Source, e bridge.Event) (seen bridge.Event, ok bool, err error) {
+	e = e.Impersonal()
 	if id := bridge.MessageID(e.Fields["message"]); id != "" && e.Kind != bridge.EventJoined {
 		err = src.View(ctx, func(tx *bridge.Scene) error {
 			seen, ok, err = y.mail(tx, id, e)

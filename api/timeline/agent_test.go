@@ -87,7 +87,7 @@ func (w *town) message(t *testing.T, m bridge.Message, to ...bridge.AgentID) {
 	w.tell(t, bridge.EventMessageCreated, m.From, map[string]string{"message": string(m.ID), "text": "text of " + string(m.ID)})
 }
 
-// seen returns what an agent reads from the beginning: kind, name and text of each event.
+// seen returns what an agent reads from the beginning: kind, name and text of each event, and who asked for it.
 func (w *town) seen(t *testing.T, agent string) []string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -114,7 +114,7 @@ func (w *town) seen(t *testing.T, agent string) []string {
 			if err := json.Unmarshal([]byte(data), &e); err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, strings.TrimSpace(e.Kind+" "+e.Name+" "+e.Fields["text"]+e.Fields["secret"]+" "+e.Text))
+			all = append(all, strings.TrimSpace(e.Kind+" "+e.Name+" "+e.Fields["text"]+e.Fields["secret"]+e.Fields["by"]+e.Fields["address"]+" "+e.Text))
 		}
 	}
 	return all
@@ -140,7 +140,7 @@ func TestAgentSeesWhatItsToolsTell(t *testing.T) {
 		w.tell(t, bridge.EventReactionAdded, "ann", map[string]string{"message": "msg_dm"})
 		w.tell(t, bridge.EventReply, "deep", map[string]string{"secret": "reply"})
 		w.tell(t, bridge.EventMemory, "ann", nil)
-		w.tell(t, bridge.EventGranted, "deep", map[string]string{"secret": "prompt"})
+		w.tell(t, bridge.EventGranted, "deep", map[string]string{"secret": "prompt", "by": "ann", "address": "192.0.2.7"})
 		for _, kind := range []string{bridge.EventHeld, bridge.EventApproved} { // with what would run at the user's machine
 			w.tell(t, kind, "deep", map[string]string{"verb": "LOCAL_ACTION", "action": "backup"})
 		}

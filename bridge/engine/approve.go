@@ -168,7 +168,7 @@ func (c *change) deny(id bridge.CommandID, reason string) (m bridge.Command, err
 	if reason = words.SafeLine(reason, 300); reason != "" {
 		m.Reason += ": " + reason
 	}
-	if err := c.event(bridge.EventDenied, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: map[string]string{"verb": string(m.Parsed.Verb)}}); err != nil {
+	if err := c.event(bridge.EventDenied, a, bridge.Event{Turn: m.Turn, Command: m.ID, Text: m.Reason, Fields: map[string]string{"hash": q.Hash, "verb": string(m.Parsed.Verb)}}); err != nil {
 		return m, err
 	}
 	if err := c.setCommand(&m, bridge.CommandRefused); err != nil {

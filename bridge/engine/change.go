@@ -21,6 +21,8 @@ type change struct {
 	// now is the step's time, ids makes its ids; both are the same each time the step runs.
 	now time.Time
 	ids func(prefix string) string
+	// person asked for the step; the zero Person is nobody.
+	person bridge.Person
 	// told are the events that were recorded, for telling after the commit.
 	told []bridge.Event
 }
@@ -38,9 +40,10 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error, hints ...br
 	defer cancel()
 	var c *change
 	now, ids := e.o.Now(), sameIDs{next: e.o.NewID} // the same for each run of fn
+	person, _ := bridge.PersonOf(ctx)
 	err := e.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		ids.given = 0
-		c = &change{Scene: tx, e: e, now: now, ids: ids.id}
+		c = &change{Scene: tx, e: e, now: now, ids: ids.id, person: person}
 		return fn(c)
 	}, hints...)
 	if err != nil {
@@ -151,6 +154,13 @@ func (c *change) setCommand(m *bridge.Command, next bridge.CommandState) error {
 // event records one line of the timeline. Its text is for people: never a secret, never a whole body.
 func (c *change) event(kind string, a bridge.Agent, ev bridge.Event) error {
 	ev.Kind, ev.At, ev.Agent, ev.Name, ev.Root = kind, c.now, a.ID, a.Name, a.Root
+	if c.person.Name != "" {
+		ev.Fields = maps.Clone(ev.Fields)
+		if ev.Fields == nil {
+			ev.Fields = map[string]string{}
+		}
+		ev.Fields["by"], ev.Fields["address"] = c.person.Name, c.person.Address
+	}
 	maps.DeleteFunc(ev.Fields, func(_, value string) bool { return value == "" })
 	if err := c.AppendEvent(ev); err != nil {
 		return err

@@ -61,7 +61,7 @@ func (c *change) move(a bridge.Agent, runtime string) (bridge.Agent, error) {
 		return a, err
 	}
 	err := c.event(moving.Event, a, bridge.Event{Text: fmt.Sprintf("the operator moved %s from %s to %s", a.Name, from, runtime),
-		Fields: map[string]string{"from": from, "to": runtime, "by": "operator"}})
+		Fields: map[string]string{"from": from, "to": runtime}})
 	if err != nil {
 		return a, err
 	}

@@ -110,6 +110,7 @@ func TestScripts(t *testing.T) {
 // The secrets of every script's world. No output of any command may hold one.
 const (
 	operatorToken = "operator-token-0123456789abcdef0123456789abcdef"
+	viewerToken   = "viewer-token-0123456789abcdef0123456789abcdef"
 	bridgeKey     = "bridge-key-0123456789abcdef0123456789abcdef0123"
 	relayToken    = "relay-token-0123456789abcdef0123456789abcdef012"
 	cursorKey     = "cursor_sim_key"

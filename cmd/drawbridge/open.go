@@ -12,19 +12,20 @@ import (
 )
 
 type openCmd struct {
-	Print bool `help:"Print the link, and open no browser."`
+	Print bool   `help:"Print the link, and open no browser."`
+	As    string `help:"Make the link for this operator of bridge.yaml, and print it. You must be an admin." placeholder:"NAME"`
 	target
 }
 
 // Help shows examples.
 func (openCmd) Help() string {
-	return "The page shows what waits for you and what agents do, and takes your decisions. The command makes a link that works once, for ten minutes, and opens the link in your browser. The browser then stays logged in for 14 days. Without a desktop, or with --print, the command prints the link. At a terminal, it draws the link as a QR code, too, if a phone can reach the address. Whoever opens the link first is the operator, so keep it to yourself.\n\nExamples:\n  drawbridge open\n  drawbridge open --print"
+	return "The page shows what waits for you and what agents do, and takes your decisions. The command makes a link that works once, for ten minutes, and opens the link in your browser. The browser then stays logged in for 14 days. Without a desktop, or with --print, the command prints the link. At a terminal, it draws the link as a QR code, too, if a phone can reach the address. Whoever opens the link first has your role there, so keep it to yourself. With --as, the link is for somebody else, who then has their own role.\n\nExamples:\n  drawbridge open\n  drawbridge open --print\n  drawbridge open --as ann"
 }
 
 // Run opens the page.
 func (c openCmd) Run(ctx context.Context, a app) error {
 	return c.withClient(a, func(client *api.Client) error {
-		link, err := client.PageLink(ctx)
+		link, err := client.PageLink(ctx, c.As)
 		if err != nil {
 			return err
 		}
@@ -32,7 +33,7 @@ func (c openCmd) Run(ctx context.Context, a app) error {
 		if c.JSON {
 			return printJSON(a.stdout, link)
 		}
-		if !c.Print {
+		if !c.Print && c.As == "" {
 			if err := local.Browse(ctx, a.getenv, link.URL); err == nil {
 				_, err = fmt.Fprintf(a.stdout, "The page opens in your browser. If it does not, open this link there: %s\n", link.URL)
 				return err
@@ -42,6 +43,9 @@ func (c openCmd) Run(ctx context.Context, a app) error {
 			return err
 		}
 		how := "open this link in a browser"
+		if c.As != "" {
+			how = "send this link to " + c.As + ", and to nobody else"
+		}
 		switch {
 		case !logs.IsTerminal(a.stdout):
 		case here(link.URL):

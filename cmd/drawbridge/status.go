@@ -100,7 +100,11 @@ func (s statusAnswer) print(w io.Writer) error {
 	if more := s.Working - len(s.Agents); more > 0 && len(s.Agents) == maxStatusAgents {
 		fmt.Fprintf(w, "… and %d more\n", more)
 	}
-	_, err := fmt.Fprintf(w, "\nrelays: %s\nbridge: %s\n", s.relays(), s.health())
+	you := ""
+	if o := s.Bridge.Operator; o.Role != "" && o.Role != string(bridge.RoleAdmin) {
+		you = fmt.Sprintf("you: %s (%s)\n", o.Name, o.Role)
+	}
+	_, err := fmt.Fprintf(w, "\nrelays: %s\nbridge: %s\n%s", s.relays(), s.health(), you)
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -333,19 +334,28 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 	}
 	return api.Options{
 		Callers: w.callers,
-		Engine:  w.engine, Policy: w.policy.Load, Problem: w.problem, Allowlist: allowlistFile{cfg}, Healthy: w.store.Check, ConfigDigest: cfg.Digest(), Roles: w.roles, Runtime: w.runtime, Join: w.join, Blocks: w.blocks, Token: cfg.Token.Reveal(), Chat: chat, Mail: w.mail, Memory: w.memory,
+		Engine:  w.engine, Policy: w.policy.Load, Problem: w.problem, Allowlist: allowlistFile{cfg}, Healthy: w.store.Check, ConfigDigest: cfg.Digest(), Roles: w.roles, Runtime: w.runtime, Join: w.join, Blocks: w.blocks, Token: cfg.Token.Reveal(), Operators: operators(cfg), Chat: chat, Mail: w.mail, Memory: w.memory,
 		Relays: w.relays, RelayDoor: w.relays, Workspaces: w.workspaces, Live: w.live, RelayOf: w.relayOf, Door: w.door, Page: w.page, Streams: w.door.EnterStream, Tokens: w.tokens,
 		Webhooks: hooks, Metrics: w.metrics, MetricsToken: cfg.Metrics.Token.Reveal(), PublicURL: cfg.PublicURL, OperatorURL: cfg.Operator.URL, DoorURL: w.doorURL(), Version: version, Log: w.log,
 	}
 }
 
+// operators are the further people of the configuration, in the order of their names.
+func operators(cfg *config.Bridge) (all []api.Operator) {
+	for _, name := range slices.Sorted(maps.Keys(cfg.Operators)) {
+		o := cfg.Operators[name]
+		all = append(all, api.Operator{Name: name, Role: bridge.Role(o.Role), Token: o.Token.Reveal()})
+	}
+	return all
+}
+
 // page makes the operator's page.
-func (w *parts) page(client *api.Client) (api.Page, error) {
+func (w *parts) page(client *api.Client, operators []api.Operator) (api.Page, error) {
 	shown := w.config.Operator.URL
 	if !w.config.Split() {
 		shown = w.config.PublicURL
 	}
-	return web.New(web.Options{API: client, Watch: w.engine.Watch, Records: passes.New(w.store), Token: w.config.Token.Reveal(), URL: shown})
+	return web.New(web.Options{API: client, Watch: w.engine.Watch, Records: passes.New(w.store), Operators: operators, URL: shown})
 }
 
 // doorURL is where programs on this machine find the bridge, if that is not where the operator does.

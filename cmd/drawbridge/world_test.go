@@ -35,6 +35,7 @@ func setPorts(ts *testscript.TestScript, neg bool, args []string) {
 const worldBridge = `listen: 127.0.0.1:%s
 public_url: http://127.0.0.1:%s
 token: ${file:bridge.token}
+operators: { vic: { token: "${file:vic.token}", role: viewer } }
 key: ${file:bridge.key}
 cursor: { key: "${file:cursor.key}", url: "http://127.0.0.1:%s", timeout: %s }
 poll: { min: 100ms, max: 400ms }
@@ -76,7 +77,7 @@ func setWorld(ts *testscript.TestScript, neg bool, args []string) {
 	for name, text := range map[string]string{
 		"bridge.yaml": fmt.Sprintf(worldBridge, bridge, bridge, cloud, timeout, strings.TrimRight(string(orchestrator), "\n"), relay) + string(more),
 		"relay.yaml":  fmt.Sprintf(worldRelay, relay, ts.MkAbs(".")), "backup.sh": worldBackup, "allowlist.yaml": worldAllowlist, "cloud.yaml": "{}\n",
-		"bridge.token": operatorToken, "bridge.key": bridgeKey, "relay.token": relayToken, "cursor.key": cursorKey,
+		"bridge.token": operatorToken, "vic.token": viewerToken, "bridge.key": bridgeKey, "relay.token": relayToken, "cursor.key": cursorKey,
 	} {
 		path := ts.MkAbs(name)
 		if _, err := os.Stat(path); err == nil {

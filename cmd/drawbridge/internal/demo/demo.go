@@ -117,7 +117,7 @@ func (s *stage) keep(ctx context.Context, show *timeline) error {
 		return err
 	}
 	defer client.Close()
-	link, err := client.PageLink(ctx)
+	link, err := client.PageLink(ctx, "")
 	if err != nil {
 		return fmt.Errorf("make a link to the page: %w", err)
 	}
