@@ -66,6 +66,8 @@ type Options struct {
 	// Page makes the page of the operators, the owner among them. It asks and decides through the client, as the person of bridge.PersonOf.
 	// Nil means that there is none here.
 	Page func(*Client, []Operator) (Page, error)
+	// Alerts tells a program of the operator what waits; nil when the configuration names none.
+	Alerts Alerts
 	// Streams admits an event stream under a door token, by the token's hash, and returns its
 	// context and its end; RateLimited when too many are open. Nil admits all.
 	Streams func(r *http.Request, token string) (context.Context, func(), error)
@@ -215,7 +217,7 @@ type route struct {
 var (
 	queried = []string{
 		"POST /chat", "GET /agent/{user}", "GET /v1/agents", "GET /v1/agents/{id}/turns", "GET /v1/agents/{id}/live", "GET /v1/agents/{id}/mail", "GET /v1/agents/{id}/blocks", "POST /v1/agents/{id}/blocks/delete", "GET /v1/agents/{id}/passages",
-		"GET /v1/turns/{id}/run", "GET /v1/commands", "GET /v1/events", "GET /v1/relays", "GET /v1/channels", "GET /v1/channels/{id}/messages",
+		"GET /v1/turns/{id}/run", "GET /v1/commands", "GET /v1/events", "GET /v1/relays", "GET /v1/channels", "GET /v1/channels/{id}/messages", "GET /v1/alerts",
 	}
 	probed = []string{"/health", "/healthz", "/metrics"}
 )
@@ -290,6 +292,8 @@ func (h *Handler) table() []route {
 		{http.MethodGet, "/v1/use", h.use},
 		{http.MethodGet, "/v1/needs", h.needs},
 		{http.MethodPost, "/v1/page/links", h.pageLink},
+		{http.MethodGet, "/v1/alerts", h.listAlerts},
+		{http.MethodPost, "/v1/alerts/test", h.testAlerts},
 	}
 }
 

@@ -70,8 +70,18 @@ type NeedList struct {
 const maxNeeds = 500
 
 func (h *Handler) needs(w http.ResponseWriter, r *http.Request) error {
+	list, err := h.Needs(r.Context())
+	if err != nil {
+		return err
+	}
+	httpx.WriteJSON(w, http.StatusOK, list)
+	return nil
+}
+
+// Needs returns what waits for a person.
+func (h *Handler) Needs(ctx context.Context) (NeedList, error) {
 	var f finding
-	err := h.o.Engine.View(r.Context(), func(tx *bridge.Scene) error {
+	err := h.o.Engine.View(ctx, func(tx *bridge.Scene) error {
 		f = finding{h: h, tx: tx, names: map[bridge.AgentID]string{}}
 		for _, look := range []func() error{f.held, f.asked, f.doubtful, f.failed, f.gated, f.relays, f.budgets} {
 			if err := look(); err != nil {
@@ -81,7 +91,7 @@ func (h *Handler) needs(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return NeedList{}, err
 	}
 	if h.o.Problem != nil && h.o.Problem() != "" {
 		f.add(Need{Key: NeedAllowlist, Kind: NeedAllowlist, Text: "The allowlist on disk is broken. The one before stays in force.", Line: h.o.Problem(), Next: "Correct the file. The bridge reads it again by itself."})
@@ -89,8 +99,7 @@ func (h *Handler) needs(w http.ResponseWriter, r *http.Request) error {
 	slices.SortStableFunc(f.needs, func(a, b Need) int {
 		return cmp.Or(cmp.Compare(slices.Index(NeedKinds, a.Kind), slices.Index(NeedKinds, b.Kind)), a.Since.Compare(b.Since), strings.Compare(a.Key, b.Key))
 	})
-	httpx.WriteJSON(w, http.StatusOK, NeedList{Needs: append([]Need{}, f.needs...), Working: f.working})
-	return nil
+	return NeedList{Needs: append([]Need{}, f.needs...), Working: f.working}, nil
 }
 
 // finding collects what waits for a person.

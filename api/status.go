@@ -35,6 +35,9 @@ type Status struct {
 	DoorURL string `json:"door_url,omitempty"`
 	// PublicURL is where the world reaches agents' door, relays and webhooks; "" when it does not.
 	PublicURL string `json:"public_url,omitempty"`
+	// AlertsLost counts the alerts about what waits that did not arrive, and AlertsProblem says why the last one did not.
+	AlertsLost    int    `json:"alerts_lost,omitempty"`
+	AlertsProblem string `json:"alerts_problem,omitempty"`
 	// Operator is who asks.
 	Operator StatusOperator `json:"operator"`
 }
@@ -126,6 +129,11 @@ func (h *Handler) status(w http.ResponseWriter, r *http.Request) error {
 	}
 	if h.o.Problem != nil {
 		s.AllowlistProblem = h.o.Problem()
+	}
+	if h.o.Alerts != nil && s.Database == "ok" {
+		if s.AlertsLost, s.AlertsProblem, err = h.o.Alerts.Trouble(r.Context()); err != nil {
+			return err
+		}
 	}
 	httpx.WriteJSON(w, http.StatusOK, s)
 	return nil

@@ -49,6 +49,7 @@ type Bridge struct {
 	Chat     Chat               `yaml:"chat"`
 	OpenAI   OpenAI             `yaml:"openai"`
 	Relays   map[string]Relay   `yaml:"relays"`
+	Alerts   Alerts             `yaml:"alerts"`
 	Parser   Parser             `yaml:"parser"`
 	Metrics  Metrics            `yaml:"metrics"`
 	Log      Log                `yaml:"log"`

@@ -88,6 +88,7 @@ func (c *checker) bridge(b *Bridge, dir string) {
 	c.tools(b.Tools)
 	c.chat(&b.Chat, b.Orchestrators)
 	c.openAI(b)
+	c.alerts(b.Alerts)
 	for _, n := range sortedKeys(b.Relays) {
 		b.Relays[n] = c.relay(n, b.Relays[n])
 	}

@@ -27,7 +27,7 @@ var (
 func env(name string) (string, bool) {
 	v, ok := map[string]string{
 		"TOKEN": token, "KEY": key, "OLD": strings.Repeat("o", 40), "CURSOR_API_KEY": "cursor-key",
-		"SHORT": "short-secret", "BLANK": strings.Repeat("a b ", 10), "EMPTY": "", "RELAY": strings.Repeat("r", 32),
+		"SHORT": "short-secret", "BLANK": strings.Repeat("a b ", 10), "EMPTY": "", "RELAY": strings.Repeat("r", 32), "BASE64": "whsec_" + strings.Repeat("A", 32), "WEAK64": "whsec_QUFBQQ==",
 	}[name]
 	return v, ok
 }
@@ -211,6 +211,12 @@ func TestBridgeProblems(t *testing.T) {
 			`operators.E f: "E f" is not a name`, `operators.E f.token: is required`, `operators.E f.role: is required`,
 		}},
 		"a person's token in the file": {least + "operators: {ann: {token: my-own-secret, role: viewer}}", []string{"operators.ann.token: holds the secret itself"}},
+		"alerts":                       {least + "alerts: {url: 'https://me:secret@hook.example.com', secret: '${SHORT}', old_secret: '${EMPTY}'}", []string{"alerts.url: holds a user name or password", "alerts.secret: is not whsec_ and base64; make one with: echo", "alerts.old_secret: is required"}},
+		"alerts: no TLS":               {least + "alerts: {url: 'http://hook.example.com/my-own-secret', secret: '${BASE64}'}", []string{"bridge.yaml:3: alerts.url: is not an https address; write https://host/path, or http:// for this machine only"}},
+		"alerts: here":                 {least + "alerts: {url: 'http://127.0.0.1:9/my-own-secret', secret: '${BASE64}'}", []string{"bridge.yaml:3: alerts.url: leads to this machine; to allow that, write private: true below alerts"}},
+		"alerts: no URL":               {least + "alerts: {contents: true}", []string{"bridge.yaml:3: alerts.url: is required; write the https address that takes the alerts, or remove alerts"}},
+		"alerts: in the file":          {least + "alerts: {url: 'https://hook.example.com?x=y', secret: my-own-secret}", []string{"bridge.yaml:3: alerts.secret: holds the secret itself"}},
+		"alerts: weak":                 {least + "alerts: {url: 'https://hook.example.com?x=y', secret: '${WEAK64}'}", []string{"bridge.yaml:3: alerts.secret: does not have 24 to 64 bytes"}},
 		"metrics: in the file":         {least + "metrics: {token: my-own-secret}", []string{"bridge.yaml:3: metrics.token: holds the secret itself"}},
 		"postgres password":            {least + "database: postgres://me:my-own-secret@host/db", []string{"bridge.yaml:3: database: holds a password in the file itself; put the address into the environment"}},
 		"postgres without db":          {least + "database: postgres://me@host", []string{"bridge.yaml:3: database: is not a PostgreSQL address, because it names no database; write postgres://user@host:5432/database"}},

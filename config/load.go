@@ -197,7 +197,7 @@ const maxScript = 16 << 20
 
 // Secrets are the texts of b that nobody else may learn. The caller does not keep them.
 func (b *Bridge) Secrets() []string {
-	secrets := []Secret{b.Token, b.Key, b.Cursor.Key, b.Metrics.Token}
+	secrets := []Secret{b.Token, b.Key, b.Cursor.Key, b.Metrics.Token, b.Alerts.Secret, b.Alerts.OldSecret}
 	secrets = append(secrets, b.OldKeys...)
 	for _, p := range b.Operators {
 		secrets = append(secrets, p.Token)
@@ -216,6 +216,9 @@ func (b *Bridge) Secrets() []string {
 		if s.Len() > 0 {
 			texts = append(texts, s.Reveal())
 		}
+	}
+	if b.file.ByReference("alerts.url") {
+		texts = append(texts, b.Alerts.URL)
 	}
 	if b.file.ByReference("database") { // an address with a password
 		texts = append(texts, b.Database)

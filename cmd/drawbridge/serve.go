@@ -70,6 +70,7 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 		lifecycle.Part{Name: "engine", Run: w.engine.Run, Stop: 20 * time.Second},
 		lifecycle.Part{Name: "allowlist watch", Run: w.watchAllowlist},
 		lifecycle.Part{Name: "MCP door", Run: w.door.Run},
+		lifecycle.Part{Name: "alerts", Run: w.runAlerts},
 		lifecycle.Part{Name: "OpenAI-compatible door", Run: w.runCallers, Stop: 20 * time.Second},
 		lifecycle.Part{Name: "HTTP server", Run: servers.Serve},
 	)

@@ -124,6 +124,9 @@ func (s statusAnswer) health() string {
 	if late := time.Duration(b.Counts.WorkOverdueMS) * time.Millisecond; late > time.Minute {
 		parts = append(parts, "the oldest work is "+late.Truncate(time.Second).String()+" late")
 	}
+	if b.AlertsLost > 0 {
+		parts = append(parts, fmt.Sprintf("%s did not arrive: %s", words.Count(b.AlertsLost, "alert"), b.AlertsProblem))
+	}
 	if b.AllowlistProblem != "" {
 		parts = append(parts, words.SafeLine(b.AllowlistProblem, 200))
 	}

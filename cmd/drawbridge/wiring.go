@@ -19,6 +19,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"drawbridge/alerts"
 	"drawbridge/api"
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
@@ -69,6 +70,7 @@ type parts struct {
 	callerDoor  *openai.Door
 	callerTools *agents.Tools
 	api         *api.Handler
+	alerts      *alerts.Service // nil without an address for them
 	metrics     *api.Metrics
 	tracing     *tracing.Tracing
 }
@@ -181,6 +183,9 @@ func wire(ctx context.Context, a app, cfg *config.Bridge, p *policy.Policy) (*pa
 		return nil, w.close(err)
 	}
 	if err := w.openCallers(); err != nil {
+		return nil, w.close(err)
+	}
+	if err := w.openAlerts(); err != nil {
 		return nil, w.close(err)
 	}
 	if w.api, err = api.New(w.apiOptions(w.tracing.Server(hooksRoute, hooks.Handler()))); err != nil {
@@ -332,12 +337,24 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 			chat.Repo, chat.Ref = o.Repo, o.Ref
 		}
 	}
+	var told api.Alerts
+	if w.alerts != nil { // a nil pointer in an interface is not nil
+		told = w.alerts
+	}
 	return api.Options{
-		Callers: w.callers,
-		Engine:  w.engine, Policy: w.policy.Load, Problem: w.problem, Allowlist: allowlistFile{cfg}, Healthy: w.store.Check, ConfigDigest: cfg.Digest(), Roles: w.roles, Runtime: w.runtime, Join: w.join, Blocks: w.blocks, Token: cfg.Token.Reveal(), Operators: operators(cfg), Chat: chat, Mail: w.mail, Memory: w.memory,
+		Callers: w.callers, Alerts: told,
+		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Allowlist: allowlistFile{cfg}, Healthy: w.store.Check, ConfigDigest: cfg.Digest(), Roles: w.roles, Runtime: w.runtime, Join: w.join, Blocks: w.blocks, Token: cfg.Token.Reveal(), Operators: operators(cfg), Chat: chat, Mail: w.mail, Memory: w.memory,
 		Relays: w.relays, RelayDoor: w.relays, Workspaces: w.workspaces, Live: w.live, RelayOf: w.relayOf, Door: w.door, Page: w.page, Streams: w.door.EnterStream, Tokens: w.tokens,
 		Webhooks: hooks, Metrics: w.metrics, MetricsToken: cfg.Metrics.Token.Reveal(), PublicURL: cfg.PublicURL, OperatorURL: cfg.Operator.URL, DoorURL: w.doorURL(), Version: version, Log: w.log,
 	}
+}
+
+// shown is the address at which a proxy shows the page, "" without one.
+func (w *parts) shown() string {
+	if w.config.Split() {
+		return w.config.Operator.URL
+	}
+	return w.config.PublicURL
 }
 
 // operators are the further people of the configuration, in the order of their names.
@@ -351,11 +368,7 @@ func operators(cfg *config.Bridge) (all []api.Operator) {
 
 // page makes the operator's page.
 func (w *parts) page(client *api.Client, operators []api.Operator) (api.Page, error) {
-	shown := w.config.Operator.URL
-	if !w.config.Split() {
-		shown = w.config.PublicURL
-	}
-	return web.New(web.Options{API: client, Watch: w.engine.Watch, Records: passes.New(w.store), Operators: operators, URL: shown})
+	return web.New(web.Options{API: client, Watch: w.engine.Watch, Records: passes.New(w.store), Operators: operators, URL: w.shown()})
 }
 
 // doorURL is where programs on this machine find the bridge, if that is not where the operator does.

@@ -62,7 +62,7 @@ actions:
 
 // setWorld is "world [timeout]": it writes the files of a bridge, a relay and a simulated cloud on ports of their own,
 // but for those that the script brought along, and sets the variables of the CLI. A file bridge.more is appended to
-// bridge.yaml, a file main.more to its orchestrator.
+// bridge.yaml, with the relay's port for RELAYPORT, a file main.more to its orchestrator.
 func setWorld(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 1 {
 		ts.Fatalf("usage: world [timeout of the API]")
@@ -75,7 +75,7 @@ func setWorld(ts *testscript.TestScript, neg bool, args []string) {
 	more, _ := os.ReadFile(ts.MkAbs("bridge.more")) // most scripts have none
 	orchestrator, _ := os.ReadFile(ts.MkAbs("main.more"))
 	for name, text := range map[string]string{
-		"bridge.yaml": fmt.Sprintf(worldBridge, bridge, bridge, cloud, timeout, strings.TrimRight(string(orchestrator), "\n"), relay) + string(more),
+		"bridge.yaml": fmt.Sprintf(worldBridge, bridge, bridge, cloud, timeout, strings.TrimRight(string(orchestrator), "\n"), relay) + strings.ReplaceAll(string(more), "RELAYPORT", relay),
 		"relay.yaml":  fmt.Sprintf(worldRelay, relay, ts.MkAbs(".")), "backup.sh": worldBackup, "allowlist.yaml": worldAllowlist, "cloud.yaml": "{}\n",
 		"bridge.token": operatorToken, "vic.token": viewerToken, "bridge.key": bridgeKey, "relay.token": relayToken, "cursor.key": cursorKey,
 	} {

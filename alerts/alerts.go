@@ -1,0 +1,221 @@
+package alerts
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"drawbridge/api"
+	"drawbridge/bridge"
+	"drawbridge/internal/pause"
+	"drawbridge/internal/rates"
+)
+
+// The times and bounds of alerts.
+const (
+	// Kept is how long an alert is listed after what it was about waits no more.
+	Kept = 7 * 24 * time.Hour
+	// perMinute bounds how many alerts one bridge sends in a minute; the others wait.
+	perMinute = 30
+	// settle is how long changes are collected before the bridge looks again, beat how often it looks without a change.
+	settle = time.Second
+	beat   = 15 * time.Second
+	// sendTimeout bounds one try. Another bridge on the same database leaves the alert alone for the time of lease.
+	sendTimeout = 15 * time.Second
+	lease       = time.Minute
+)
+
+// waits are the spans after each try, as Standard Webhooks proposes; the last try has none.
+var waits = []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour}
+
+// Records keeps alerts, for all bridges on a database. Its methods are safe for concurrent use.
+type Records interface {
+	// Open returns the alerts about what waits.
+	Open(ctx context.Context) ([]api.Alert, error)
+	// Change adds alerts, and closes those of the ids. Of two calls that add an alert for one need, one adds it. Change forgets alerts that were
+	// closed Kept before now.
+	Change(ctx context.Context, add []api.Alert, over []string, now time.Time) error
+	// Take reserves an alert until then; ok is false when another one took it, or when it does not wait.
+	Take(ctx context.Context, a api.Alert, until time.Time) (ok bool, err error)
+	// Tried records what came of a try.
+	Tried(ctx context.Context, a api.Alert) error
+	// List returns the newest alerts with an id below before.
+	List(ctx context.Context, before string, limit int) ([]api.Alert, error)
+}
+
+// Options configures a Service. Needs, Watch, Records, URL and Keys are required.
+type Options struct {
+	// Needs returns what waits for a person.
+	Needs func(ctx context.Context) (api.NeedList, error)
+	// Watch returns a channel that gets a value after changes, and what ends it.
+	Watch   func() (<-chan struct{}, func())
+	Records Records
+	// URL takes the alerts. It may be a secret.
+	URL string
+	// Keys sign, the newest first.
+	Keys [][]byte
+	// Private lets URL lead to an address that is not public.
+	Private bool
+	// Contents sends the words of agents, too.
+	Contents bool
+	// Page is the address of the page, without a slash at the end.
+	Page string
+	// Transport sends; nil is a transport that refuses what Private does not allow.
+	Transport http.RoundTripper
+	// Now defaults to the clock.
+	Now func() time.Time
+	Log zerolog.Logger
+}
+
+// Service sends alerts. Safe for concurrent use.
+type Service struct {
+	o     Options
+	post  *poster
+	rates *rates.Limiter
+}
+
+// New checks the options; it starts nothing.
+func New(o Options) (*Service, error) {
+	if o.Needs == nil || o.Watch == nil || o.Records == nil || o.URL == "" || len(o.Keys) == 0 {
+		return nil, errors.New("alerts need something to look at, a watch, records, a URL and a key")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Service{o: o, post: newPoster(o), rates: rates.New(perMinute, o.Now)}, nil
+}
+
+// Run sends alerts until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	changes, stop := s.o.Watch()
+	defer stop()
+	defer s.post.close()
+	for ctx.Err() == nil {
+		wait, err := s.step(ctx)
+		if err != nil && ctx.Err() == nil {
+			s.o.Log.Warn().Str("error", bridge.SafeMessage(err)).Msg("nobody knows what to tell the alerts' address; the bridge looks again soon")
+			wait = beat
+		}
+		tick := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		case <-changes:
+			_ = pause.For(ctx, settle)
+		}
+		tick.Stop()
+	}
+	return nil
+}
+
+// step looks what waits, sends one alert that is due, and returns after which time there is more to do.
+func (s *Service) step(ctx context.Context) (time.Duration, error) {
+	list, err := s.o.Needs(ctx)
+	if err != nil {
+		return 0, err
+	}
+	open, err := s.record(ctx, list.Needs)
+	if err != nil {
+		return 0, err
+	}
+	next := beat
+	for _, a := range open {
+		at := slices.IndexFunc(list.Needs, func(n api.Need) bool { return n.Key == a.Need })
+		if a.State != api.AlertWaiting || at < 0 {
+			continue
+		}
+		if left := a.DueAt.Sub(s.o.Now()); left > 0 {
+			next = min(next, left)
+			continue
+		}
+		if full := s.rates.Take(""); full > 0 {
+			return min(next, full), nil
+		}
+		if mine, err := s.o.Records.Take(ctx, a, s.o.Now().Add(lease)); err != nil || !mine {
+			return 0, err
+		}
+		return 0, s.try(ctx, a, s.body(list.Needs[at], len(list.Needs)))
+	}
+	return next, nil
+}
+
+// record keeps an alert for each need, and returns those that are open, the one that is due first in front.
+func (s *Service) record(ctx context.Context, needs []api.Need) ([]api.Alert, error) {
+	open, err := s.o.Records.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var add []api.Alert
+	var over []string
+	for _, n := range needs {
+		if !slices.ContainsFunc(open, func(a api.Alert) bool { return a.Need == n.Key }) {
+			add = append(add, api.Alert{ID: bridge.NewID("msg_"), Need: n.Key, Kind: n.Kind, Agent: n.AgentName, State: api.AlertWaiting, MadeAt: s.o.Now(), DueAt: s.o.Now()})
+		}
+	}
+	for _, a := range open {
+		if !slices.ContainsFunc(needs, func(n api.Need) bool { return n.Key == a.Need }) {
+			over = append(over, a.ID)
+		}
+	}
+	if len(add)+len(over) > 0 {
+		if err := s.o.Records.Change(ctx, add, over, s.o.Now()); err != nil {
+			return nil, err
+		}
+		if open, err = s.o.Records.Open(ctx); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(open, func(a, b api.Alert) int { return a.DueAt.Compare(b.DueAt) })
+	return open, nil
+}
+
+// try sends an alert once and records what came of it. Each try has the same id, so that the receiver knows a repeat.
+func (s *Service) try(ctx context.Context, a api.Alert, body []byte) error {
+	a.TriedAt, a.Trouble, a.State = s.o.Now(), "", api.AlertSent
+	if err := s.post.send(ctx, a.ID, body); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err() // the lease ends, and the alert is tried again
+		}
+		a.Trouble, a.State = err.Error(), api.AlertFailed
+		if a.Tries < len(waits) {
+			a.State, a.DueAt = api.AlertWaiting, s.o.Now().Add(spread(waits[a.Tries]))
+		}
+		s.o.Log.Warn().Str("alert", a.ID).Str("need", a.Need).Int("try", a.Tries+1).Bool("last", a.State == api.AlertFailed).Str("error", a.Trouble).Msg("an alert did not arrive")
+	}
+	a.Tries++
+	return s.o.Records.Tried(context.WithoutCancel(ctx), a)
+}
+
+// spread adds up to a fifth, so that the alerts of a time do not all come back at one time.
+func spread(d time.Duration) time.Duration { return d + rand.N(d/5) }
+
+// Test sends a test at once, and returns why it did not arrive.
+func (s *Service) Test(ctx context.Context) error {
+	return s.post.send(ctx, bridge.NewID("msg_"), s.marshal("test", alertData{Link: s.o.Page + "/"}))
+}
+
+// List implements api.Alerts.
+func (s *Service) List(ctx context.Context, before string, limit int) ([]api.Alert, error) {
+	return s.o.Records.List(ctx, before, limit)
+}
+
+// Trouble says how many alerts about what waits did not arrive, and why the last one did not; "" when all arrived.
+func (s *Service) Trouble(ctx context.Context) (n int, why string, err error) {
+	open, err := s.o.Records.Open(ctx)
+	var last time.Time
+	for _, a := range open {
+		if a.Trouble == "" {
+			continue
+		}
+		n++
+		if !a.TriedAt.Before(last) {
+			last, why = a.TriedAt, a.Trouble
+		}
+	}
+	return n, why, err
+}

@@ -1,0 +1,17 @@
+-- +goose Up
+-- Alerts: webhooks that tell a program of the operator what waits. closed_at is 0 while it waits, and then one alert is about it.
+CREATE TABLE alerts (
+    id        TEXT COLLATE "C" PRIMARY KEY,
+    need      TEXT COLLATE "C" NOT NULL,
+    kind      TEXT NOT NULL,
+    agent     TEXT NOT NULL,
+    state     TEXT NOT NULL,
+    tries     INTEGER NOT NULL,
+    trouble   TEXT NOT NULL,
+    made_at   BIGINT NOT NULL,
+    tried_at  BIGINT NOT NULL,
+    due_at    BIGINT NOT NULL,
+    closed_at BIGINT NOT NULL
+);
+CREATE UNIQUE INDEX alerts_open ON alerts (need) WHERE closed_at = 0;
+CREATE INDEX alerts_closed ON alerts (closed_at);
