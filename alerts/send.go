@@ -121,7 +121,10 @@ func unreached(err error) error {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return fmt.Errorf("nobody answered within %s", sendTimeout)
 	case errors.As(err, &op):
-		return fmt.Errorf("the address cannot be reached: %w", op.Err)
+		var why syscall.Errno
+		if err = op.Err; errors.As(err, &why) {
+			err = why
+		}
 	}
 	var request *url.Error
 	if errors.As(err, &request) {

@@ -94,6 +94,8 @@ type Options struct {
 	// operator's API is; "" when one address serves all. Relay tokens and Status show it.
 	DoorURL string
 	Version string
+	// Database says how the database is; nil means that nobody knows.
+	Database func(ctx context.Context, now time.Time) (bridge.DatabaseHealth, error)
 	// Healthy says why no work can be recorded at all, nil while it can; nil means always.
 	Healthy func() error
 	// Now defaults to the clock; the rate limit reads it.
@@ -105,6 +107,8 @@ type Options struct {
 type Handler struct {
 	o      Options
 	people []operator
+	// began is when the handler was made.
+	began time.Time
 	// scrape is MetricsToken's; nil without one.
 	scrape *httpx.Token
 	rates  *rates.Limiter
@@ -142,7 +146,7 @@ func New(o Options) (*Handler, error) {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(o.Version)
 	}
-	h := &Handler{o: o, rates: rates.New(o.Chat.PerMinute, o.Now)}
+	h := &Handler{o: o, began: o.Now(), rates: rates.New(o.Chat.PerMinute, o.Now)}
 	if err := h.hire(); err != nil {
 		return nil, err
 	}
@@ -217,7 +221,7 @@ type route struct {
 var (
 	queried = []string{
 		"POST /chat", "GET /agent/{user}", "GET /v1/agents", "GET /v1/agents/{id}/turns", "GET /v1/agents/{id}/live", "GET /v1/agents/{id}/mail", "GET /v1/agents/{id}/blocks", "POST /v1/agents/{id}/blocks/delete", "GET /v1/agents/{id}/passages",
-		"GET /v1/turns/{id}/run", "GET /v1/commands", "GET /v1/events", "GET /v1/relays", "GET /v1/channels", "GET /v1/channels/{id}/messages", "GET /v1/alerts",
+		"GET /v1/turns/{id}/run", "GET /v1/commands", "GET /v1/events", "GET /v1/relays", "GET /v1/channels", "GET /v1/channels/{id}/messages", "GET /v1/alerts", "GET /v1/deliveries",
 	}
 	probed = []string{"/health", "/healthz", "/metrics"}
 )
@@ -293,6 +297,7 @@ func (h *Handler) table() []route {
 		{http.MethodGet, "/v1/needs", h.needs},
 		{http.MethodPost, "/v1/page/links", h.pageLink},
 		{http.MethodGet, "/v1/alerts", h.listAlerts},
+		{http.MethodGet, "/v1/deliveries", h.listDeliveries},
 		{http.MethodPost, "/v1/alerts/test", h.testAlerts},
 	}
 }

@@ -38,8 +38,49 @@ type Status struct {
 	// AlertsLost counts the alerts about what waits that did not arrive, and AlertsProblem says why the last one did not.
 	AlertsLost    int    `json:"alerts_lost,omitempty"`
 	AlertsProblem string `json:"alerts_problem,omitempty"`
+	// StartedAt is when this bridge began.
+	StartedAt time.Time `json:"started_at"`
+	// Health is absent when the database does not say it.
+	Health *StatusHealth `json:"health,omitempty"`
 	// Operator is who asks.
 	Operator StatusOperator `json:"operator"`
+}
+
+// StatusHealth says how the database is.
+type StatusHealth struct {
+	// Bytes is how large it is, and BytesBefore how large it was at Before, at most 30 days ago.
+	Bytes       int64     `json:"bytes"`
+	BytesBefore int64     `json:"bytes_before,omitempty"`
+	Before      time.Time `json:"before,omitzero"`
+	// Queued counts the work that is due and that nobody does yet, 10,000 at most.
+	Queued int `json:"queued"`
+	// Replicas are the bridges on the database, where several can be.
+	Replicas []StatusReplica `json:"replicas,omitempty"`
+}
+
+// StatusReplica is a bridge on the database. Name is its host and process.
+type StatusReplica struct {
+	Name  string    `json:"name"`
+	Since time.Time `json:"since"`
+}
+
+// databaseHealth says how the database is, nil when it does not say it.
+func (h *Handler) databaseHealth(ctx context.Context) *StatusHealth {
+	if h.o.Database == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	d, err := h.o.Database(ctx, h.o.Now())
+	if err != nil {
+		httpx.RecordOf(ctx).Failed(err)
+		return nil
+	}
+	out := &StatusHealth{Bytes: d.Bytes, BytesBefore: d.BytesBefore, Before: d.Before, Queued: d.Queued}
+	for _, r := range d.Replicas {
+		out.Replicas = append(out.Replicas, StatusReplica(r))
+	}
+	return out
 }
 
 // StatusOperator is a person as Status shows them.
@@ -118,7 +159,7 @@ func count(ctx context.Context, e *engine.Engine, now time.Time) (c Counts, err 
 }
 
 func (h *Handler) status(w http.ResponseWriter, r *http.Request) error {
-	s := Status{Version: h.o.Version, Config: h.o.ConfigDigest, DoorURL: h.o.DoorURL, PublicURL: h.o.PublicURL, Database: "ok"}
+	s := Status{Version: h.o.Version, Config: h.o.ConfigDigest, DoorURL: h.o.DoorURL, PublicURL: h.o.PublicURL, Database: "ok", StartedAt: h.began.UTC(), Health: h.databaseHealth(r.Context())}
 	if p, known := bridge.PersonOf(r.Context()); known {
 		s.Operator = StatusOperator{p.Name, string(p.Role)}
 	}

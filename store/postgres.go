@@ -33,7 +33,7 @@ var sessionLimits = map[string]string{
 	"idle_in_transaction_session_timeout": "5000",
 	"lock_timeout":                        "20000",
 	"statement_timeout":                   "60000",
-	"application_name":                    "drawbridge",
+	"application_name":                    sessionName(),
 	"timezone":                            "UTC",
 	// The server would plan a statement for its first five runs on each connection, which costs more than most of them. Almost all
 	// look rows up by a key; a search for words is planned each time (textIndex.plan).

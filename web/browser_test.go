@@ -581,7 +581,7 @@ func TestBrowserShowsHostileText(t *testing.T) {
 		for _, width := range []int64{1280, 390} {
 			b := s.tab(t, width, 844, "dark")
 			b.logIn(s)
-			for _, path := range []string{"/", "/needs/" + m.ID, "/agents", "/agents/main", "/agents/big", "/timeline", "/timeline?agent=main&show=commands", "/relays", "/rules", "/use", "/mail", "/mail/USER", "/mail/" + channel, "/agents/main/memory"} {
+			for _, path := range []string{"/", "/needs/" + m.ID, "/agents", "/agents/main", "/agents/big", "/timeline", "/timeline?agent=main&show=commands", "/relays", "/rules", "/use", "/bridge", "/mail", "/mail/USER", "/mail/" + channel, "/agents/main/memory"} {
 				b.open(path)
 				b.until(`document.querySelector("#live.live")`)
 				if path == "/timeline" {
@@ -657,19 +657,41 @@ func TestBrowserAnswersMail(t *testing.T) {
 	})
 }
 
+// A relay goes away while work waits for it, and comes back. An open page follows, and the person sees at the end that there is nothing to do.
+func TestBrowserFollowsARelay(t *testing.T) {
+	act(t, firstThen(asksOnce("")), func(t *testing.T, s *stage) {
+		m := s.join()
+		s.open(operatorToken, "")
+		b := s.inside(t)
+		defer b.close()
+		b.open("/relays")
+		b.until(`document.querySelector("#live.live")`)
+		b.sees("1 connected, 1 away")
+		m.set("laptop", func(r *bridge.RelayView) { r.Connected, r.Running = false, nil })
+		s.begin("main", "delegate") // an event, so that the page looks
+		b.sees("0 connected, 2 away")
+		m.set("laptop", func(r *bridge.RelayView) { r.Connected, r.StoppedAt = true, time.Time{} })
+		m.set("desk", func(r *bridge.RelayView) { r.Connected = true })
+		s.begin("second", "delegate")
+		b.sees("2 connected")
+		b.until(`document.querySelectorAll(".relay .chip.ok").length === 2 && !document.querySelector(".relay .chip.wait")`)
+	})
+}
+
 // axe finds nothing in any view, wide and narrow, light and dark; a person looks at the pictures.
 func TestBrowserViews(t *testing.T) {
 	act(t, firstThen("I look first.\n"+asksOnce("")+"\nSUBAGENT: repo=github.com/evil/miner, prompt=Mine\n- SUBAGENT: repo=github.com/me/careful, prompt=x"), func(t *testing.T, s *stage) {
 		s.begin("main", "delegate")
 		s.begin("helper", "look at the docs")
 		s.join()
+		s.alerts = told{{Kind: "approval", Agent: "main", State: "waiting", Tries: 3, Trouble: "the address answered 500", MadeAt: time.Now()}, {Kind: "away", State: "sent", Tries: 1, MadeAt: time.Now()}}
 		channel := s.office("The tests fail on the branch of the health check. Shall I look into it, or wait?")
 		s.waiting(1)
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{1280, 390} {
 				b := s.tab(t, width, map[int64]int64{1280: 900, 390: 844}[width], scheme)
 				b.logIn(s)
-				for name, path := range map[string]string{"needs": "/", "agents": "/agents", "conversation": "/agents/main", "timeline": "/timeline", "trouble": "/timeline?agent=main&show=trouble", "relays": "/relays", "rules": "/rules", "use": "/use", "mail": "/mail", "channel": "/mail/" + channel, "memory": "/agents/main/memory?open=plan"} {
+				for name, path := range map[string]string{"needs": "/", "agents": "/agents", "conversation": "/agents/main", "timeline": "/timeline", "trouble": "/timeline?agent=main&show=trouble", "relays": "/relays", "rules": "/rules", "use": "/use", "bridge": "/bridge", "mail": "/mail", "channel": "/mail/" + channel, "memory": "/agents/main/memory?open=plan"} {
 					b.open(path)
 					b.until(`document.querySelector("#live.live")`)
 					b.finds(t)

@@ -54,6 +54,7 @@ type looks struct {
 	spaces kept[api.WorkspaceList]
 	uses   kept[api.UseList]
 	days   kept[api.UseOverTime]
+	status kept[api.Status]
 	talks  kept[talks]
 }
 

@@ -40,6 +40,7 @@ const (
 	placeRelays   = "relays"
 	placeRules    = "rules"
 	placeUse      = "use"
+	placeBridge   = "bridge"
 )
 
 // places are all of them, in their order.
@@ -55,6 +56,7 @@ func places() []place {
 		{Word: placeRelays, Path: "/relays", Name: "Relays", Letter: "r", Rest: true, model: (*Page).relaysModel},
 		{Word: placeRules, Path: "/rules", Name: "Rules", Letter: "l", Rest: true, model: (*Page).rulesModel},
 		{Word: placeUse, Path: "/use", Name: "Use", Letter: "u", Rest: true, model: (*Page).useModel},
+		{Word: placeBridge, Path: "/bridge", Name: "Bridge", Letter: "b", Rest: true, model: (*Page).bridgeModel},
 	}
 }
 

@@ -134,6 +134,9 @@ type world struct {
 	mail *mail.Service
 	// memory changes what agents remember.
 	memory recall.Keeper
+	// alerts and database are what api.Options has.
+	alerts   api.Alerts
+	database bridge.DatabaseHealth
 	// people are the operators besides the owner.
 	people []api.Operator
 	client *api.Client
@@ -198,7 +201,7 @@ func (w *world) open(token, shownAt string) {
 	allow := func() *policy.Policy { return w.rules }
 	h, err := api.New(api.Options{Engine: w.engine, Policy: allow, Token: token, Operators: w.people, PublicURL: shownAt, Log: zerolog.Nop(), Live: func(_ context.Context, _ bridge.Agent, after int64) (api.Live, error) {
 		return w.steps(after), nil
-	}, Allowlist: w.file, Mail: w.mail, Memory: w.memory, Relays: w.relays, RelayDoor: http.NotFoundHandler(), Workspaces: w.spaces, Page: func(c *api.Client, people []api.Operator) (api.Page, error) {
+	}, Allowlist: w.file, Mail: w.mail, Memory: w.memory, Alerts: w.alerts, Database: func(context.Context, time.Time) (bridge.DatabaseHealth, error) { return w.database, nil }, Relays: w.relays, RelayDoor: http.NotFoundHandler(), Workspaces: w.spaces, Page: func(c *api.Client, people []api.Operator) (api.Page, error) {
 		w.client = c
 		return web.New(web.Options{API: c, Watch: w.engine.Watch, Records: w.records, Operators: people, URL: shownAt})
 	}})
@@ -898,11 +901,25 @@ func kinds(page string) string {
 // machines are relays of which a test says everything.
 type machines struct {
 	bridge.RelayAdmin
+	mu   sync.Mutex // guards list
 	list []bridge.RelayView
 }
 
 func (m *machines) RelayList(_ context.Context, _ string, limit int) ([]bridge.RelayView, error) {
-	return m.list[:min(limit, len(m.list))], nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.list[:min(limit, len(m.list))]), nil
+}
+
+// set changes a relay.
+func (m *machines) set(name string, change func(*bridge.RelayView)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.list {
+		if m.list[i].Name == name {
+			change(&m.list[i])
+		}
+	}
 }
 
 func (*machines) Invitations(context.Context) ([]bridge.RelayJoin, error) { return nil, nil }
@@ -947,7 +964,10 @@ func TestRelays(t *testing.T) {
 		r := w.listen("&place=relays")
 		defer r.end()
 		r.next(t)
-		m.list[2].Running[0].Stdout += "two\n"
+		m.set("laptop", func(r *bridge.RelayView) {
+			r.Running = slices.Clone(r.Running)
+			r.Running[0].Stdout += "two\n"
+		})
 		if n := r.next(t); !strings.Contains(n.Items[0].HTML, "one\ntwo</pre>") || n.Items[1].HTML != "" {
 			t.Errorf("a second later: %+v", n)
 		}
@@ -1207,6 +1227,42 @@ func TestUse(t *testing.T) {
 		} {
 			if rec.Code != http.StatusOK || !strings.Contains(text, want) {
 				t.Errorf("%d without %s:\n%s", rec.Code, want, text)
+			}
+		}
+	})
+}
+
+// told are alerts that were sent.
+type told []api.Alert
+
+func (t told) List(context.Context, string, int) ([]api.Alert, error) { return t, nil }
+func (told) Test(context.Context) error                               { return nil }
+func (told) Trouble(context.Context) (int, string, error)             { return 1, "the address answered 500", nil }
+
+// TestBridge: the page shows how the bridge is, what it sent and what came.
+func TestBridge(t *testing.T) {
+	t.Parallel()
+	play(t, asksOnce, func(t *testing.T, w *world) {
+		w.logIn()
+		if page := w.get("/bridge").Body.String(); strings.Contains(page, "Alerts that went out") || !strings.Contains(page, "Health") {
+			t.Errorf("without alerts:\n%s", page)
+		}
+		now := time.Now()
+		w.alerts = told{{Kind: "approval", Agent: "main", State: "waiting", Tries: 3, Trouble: "the address answered 500", MadeAt: now.Add(-time.Hour)}}
+		w.database = bridge.DatabaseHealth{Bytes: 300 << 20, BytesBefore: 200 << 20, Before: now.Add(-7 * 24 * time.Hour), Queued: 12, Replicas: []bridge.Replica{{Name: "host:1", Since: now.Add(-time.Minute)}}}
+		w.open(operatorToken, "https://bridge.example.com")
+		w.launch("go")
+		a, err := w.client.Agent(w.ctx(), "main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.engine.RecordDelivery(w.ctx(), bridge.Delivery{Op: bridge.AgentID(a.ID), External: a.External, Status: "FINISHED"}); err != nil {
+			t.Fatal(err)
+		}
+		page := w.get("/bridge").Body.String()
+		for _, want := range []string{"300 MiB, 100 MiB more than 7 d before", ">12<", "host:1, up for", "1 alert did not arrive: the address answered 500", "waiting: the address answered 500", "FINISHED", a.External, "https://bridge.example.com"} {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s is missing in\n%s", want, page)
 			}
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"drawbridge/config"
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/lifecycle"
+	"drawbridge/internal/pause"
 	"drawbridge/policy"
 	"drawbridge/store"
 )
@@ -64,6 +65,7 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 	err = lifecycle.Run(ctx,
 		lifecycle.Part{Name: "relays", Run: w.relays.Run, Stop: 20 * time.Second}, // what the engine still waits for comes through here
 		lifecycle.Part{Name: "database watch", Run: w.watchDatabase},
+		lifecycle.Part{Name: "size of the database", Run: w.noteSizes},
 		lifecycle.Part{Name: "wake-ups of other replicas", Run: w.listen},
 		lifecycle.Part{Name: "scripted agents", Run: w.runScripts, Stop: 40 * time.Second},
 		lifecycle.Part{Name: "agents of relays", Run: w.runHosted},
@@ -201,6 +203,18 @@ func (w *parts) watchDatabase(ctx context.Context) error {
 	return w.store.Watch(ctx, time.Second, func(err error) {
 		w.log.Error().Err(err).Msg("the database is lost; no work is accepted")
 	})
+}
+
+// noteSizes records each day how large the database is.
+func (w *parts) noteSizes(ctx context.Context) error {
+	for {
+		if err := w.store.NoteSize(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			w.log.Warn().Str("error", bridge.SafeMessage(err)).Msg("nobody can tell how large the database is")
+		}
+		if pause.For(ctx, time.Hour) != nil {
+			return nil
+		}
+	}
 }
 
 func (w *parts) broken(problems []config.Problem) {

@@ -343,7 +343,7 @@ func (w *parts) apiOptions(hooks http.Handler) api.Options {
 	}
 	return api.Options{
 		Callers: w.callers, Alerts: told,
-		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Allowlist: allowlistFile{cfg}, Healthy: w.store.Check, ConfigDigest: cfg.Digest(), Roles: w.roles, Runtime: w.runtime, Join: w.join, Blocks: w.blocks, Token: cfg.Token.Reveal(), Operators: operators(cfg), Chat: chat, Mail: w.mail, Memory: w.memory,
+		Engine: w.engine, Policy: w.policy.Load, Problem: w.problem, Allowlist: allowlistFile{cfg}, Healthy: w.store.Check, Database: w.store.Health, ConfigDigest: cfg.Digest(), Roles: w.roles, Runtime: w.runtime, Join: w.join, Blocks: w.blocks, Token: cfg.Token.Reveal(), Operators: operators(cfg), Chat: chat, Mail: w.mail, Memory: w.memory,
 		Relays: w.relays, RelayDoor: w.relays, Workspaces: w.workspaces, Live: w.live, RelayOf: w.relayOf, Door: w.door, Page: w.page, Streams: w.door.EnterStream, Tokens: w.tokens,
 		Webhooks: hooks, Metrics: w.metrics, MetricsToken: cfg.Metrics.Token.Reveal(), PublicURL: cfg.PublicURL, OperatorURL: cfg.Operator.URL, DoorURL: w.doorURL(), Version: version, Log: w.log,
 	}

@@ -15,3 +15,9 @@ CREATE TABLE alerts (
 );
 CREATE UNIQUE INDEX alerts_open ON alerts (need) WHERE closed_at = 0;
 CREATE INDEX alerts_closed ON alerts (closed_at);
+
+-- How large the database was, one row a day. day counts from 1970-01-01 in UTC.
+CREATE TABLE database_sizes (
+    day   BIGINT PRIMARY KEY,
+    bytes BIGINT NOT NULL
+);
