@@ -41,7 +41,7 @@ func (p *Page) bridgeModel(ctx context.Context, m *page, v view) error {
 
 // health is how the bridge and its database are.
 func (p *Page) health(s api.Status) rules {
-	list := rules{Key: "health", Title: "Health", Head: []string{"What", ""}}
+	list := rules{Key: "health", Title: "Health", Head: []string{"What", "State"}}
 	add := func(what, now string, at time.Time) {
 		list.Rows = append(list.Rows, []cell{{Text: what}, {now, p.moment(at)}})
 	}
