@@ -139,6 +139,7 @@ func (d *Door) routes() http.Handler {
 	r := mux.NewRouter().SkipClean(true).UseEncodedPath()
 	for _, base := range []string{"/v1", ""} {
 		r.Handle(base+"/chat/completions", d.endpoint(d.chat)).Methods(http.MethodPost)
+		r.Handle(base+"/responses", d.endpoint(d.responses)).Methods(http.MethodPost)
 		r.Handle(base+"/tool_results", d.endpoint(d.toolResults)).Methods(http.MethodPost)
 		r.Handle(base+"/models", d.endpoint(d.listModels)).Methods(http.MethodGet)
 		r.Handle(base+"/models/{id:.+}", d.endpoint(d.getModel)).Methods(http.MethodGet)
@@ -257,9 +258,9 @@ func (d *Door) letGo(ctx context.Context) {
 }
 
 // newTurnID returns the id of a turn, and the part of it that its calls carry.
-func newTurnID() string { return bridge.NewID("chatcmpl-") }
+func newTurnID() string { return bridge.NewID(turnPrefix) }
 
 // callID names the nth call of a turn, from 1. It has at most 40 bytes, which is what clients and endpoints take.
 func callID(turn string, n int) string {
-	return fmt.Sprintf("call_%s_%d", strings.TrimPrefix(turn, "chatcmpl-"), n)
+	return fmt.Sprintf("call_%s_%d", strings.TrimPrefix(turn, turnPrefix), n)
 }

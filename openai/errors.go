@@ -189,5 +189,5 @@ func failure(status int, kind, code, message string) error {
 
 // noPath answers for an address where nothing is.
 func noPath(r *http.Request) error {
-	return failure(http.StatusNotFound, typeInvalid, "unknown_url", "there is nothing at "+quoted(r.URL.Path)+"; this door serves /v1/chat/completions, /v1/models and /v1/tool_results")
+	return failure(http.StatusNotFound, typeInvalid, "unknown_url", "there is nothing at "+quoted(r.URL.Path)+"; this door serves /v1/chat/completions, /v1/responses, /v1/models and /v1/tool_results")
 }

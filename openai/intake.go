@@ -30,7 +30,7 @@ func (d *Door) chat(w http.ResponseWriter, r *http.Request, t Token) error {
 		d.refuse(t.Name, sum, err)
 		return err
 	}
-	d.answer(w, r, reader{leg: l, release: release, stream: a.stream, usage: a.usage})
+	d.answer(w, r, reader{leg: l, release: release, stream: a.stream, voice: &chatVoice{leg: l, usage: a.usage}})
 	return nil
 }
 
@@ -119,7 +119,7 @@ func (d *Door) beginWithin(ctx context.Context, o order) (*leg, error) {
 
 // sessionKey is what a client calls its session in a header.
 func sessionKey(r *http.Request) string {
-	for _, name := range []string{"X-Session-Id", "X-Session-Affinity"} {
+	for _, name := range []string{"X-Session-Id", "X-Session-Affinity", "Thread-Id", "Session-Id"} { // the last two are Codex's
 		if v := strings.TrimSpace(r.Header.Get(name)); v != "" && len(v) <= 255 {
 			return v
 		}

@@ -39,7 +39,6 @@ type chatRequest struct {
 	Audio             json.RawMessage `json:"audio"`
 	Modalities        []string        `json:"modalities"`
 	ResponseFormat    json.RawMessage `json:"response_format"`
-	PromptCacheKey    string          `json:"prompt_cache_key"`
 	Functions         json.RawMessage `json:"functions"`
 }
 
@@ -74,13 +73,14 @@ type asked struct {
 	model    string
 	messages []upstream.Message
 	// tools are those that tool_choice leaves; offered are the names of all.
-	tools    []upstream.Tool
-	offered  map[string]bool
-	choice   string
-	stream   bool
-	usage    bool
-	cacheKey string
-	format   json.RawMessage
+	tools   []upstream.Tool
+	offered map[string]bool
+	choice  string
+	stream  bool
+	usage   bool
+	format  json.RawMessage
+	// responses is what a request of /v1/responses has besides, nil for others.
+	responses *responsesAsked
 }
 
 // readChat reads a request of /v1/chat/completions. What it refuses, it refuses before anything is begun.
@@ -89,7 +89,7 @@ func readChat(body []byte) (*asked, error) {
 	if err := json.Unmarshal(body, &q); err != nil {
 		return nil, unreadable(err)
 	}
-	a := &asked{body: body, model: q.Model, stream: q.Stream, cacheKey: q.PromptCacheKey, format: q.ResponseFormat}
+	a := &asked{body: body, model: q.Model, stream: q.Stream, format: q.ResponseFormat}
 	a.usage = q.StreamOptions != nil && q.StreamOptions.IncludeUsage
 	if err := q.refused(); err != nil {
 		return nil, err

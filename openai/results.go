@@ -208,7 +208,7 @@ func (d *Door) toolResults(w http.ResponseWriter, r *http.Request, t Token) erro
 			httpx.WriteJSON(w, http.StatusOK, taken{ToolCallID: in.ToolCallID, Status: "delivered"})
 			return nil
 		}
-		d.answer(w, r, reader{leg: l, release: func() {}, stream: *in.Stream, usage: in.StreamOptions != nil && in.StreamOptions.IncludeUsage})
+		d.answer(w, r, reader{leg: l, release: func() {}, stream: *in.Stream, voice: &chatVoice{leg: l, usage: in.StreamOptions != nil && in.StreamOptions.IncludeUsage}})
 		return nil
 	}
 	return &upstream.Error{Status: http.StatusServiceUnavailable, Type: typeServer, NothingHappened: true, Message: "too many results came for the same turn at once; send this one again"}

@@ -1,10 +1,8 @@
 package openai
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"time"
 
@@ -33,8 +31,23 @@ type reader struct {
 	leg *leg
 	// release lets the next request of the same body in.
 	release func()
-	// stream asks for events, and usage for an event with the usage.
-	stream, usage bool
+	// stream asks for events.
+	stream bool
+	voice  voice
+}
+
+// voice puts an answer into the form of one API. What a method returns is what stands in a stream; the order of the calls is that of the answer.
+type voice interface {
+	// quiet shows that somebody is there.
+	quiet() string
+	// event says one event of the answer.
+	event(e upstream.Event) string
+	// end says how a turn ended behind its last event; failed is nil for a whole answer.
+	end(failed *upstream.Error) string
+	// broken says that the stream ends, and that the turn does not.
+	broken(e *upstream.Error) string
+	// whole is an answer that is not a stream.
+	whole(events []upstream.Event) any
 }
 
 // answer gives a caller what its turn says, as a stream or at once.
@@ -66,9 +79,9 @@ func (d *Door) answer(w http.ResponseWriter, r *http.Request, by reader) {
 		writeShown(w, r, failed, failed)
 		had = sent(w)
 	case by.stream:
-		had = (&stream{w: w, r: r, leg: l, usage: by.usage}).run()
+		had = (&stream{w: w, r: r, leg: l, voice: by.voice}).run()
 	default:
-		had = d.whole(w, r, l)
+		had = d.whole(w, r, by)
 	}
 }
 
@@ -119,10 +132,10 @@ func (d *Door) firstSecond(r *http.Request, l *leg, stream bool) (failed *upstre
 }
 
 // whole answers when all is said. It reports whether the caller got it.
-func (d *Door) whole(w http.ResponseWriter, r *http.Request, l *leg) bool {
+func (d *Door) whole(w http.ResponseWriter, r *http.Request, by reader) bool {
 	httpx.Linger(w, 24*time.Hour)
 	for {
-		v := l.from(0)
+		v := by.leg.from(0)
 		if !v.over {
 			select {
 			case <-v.changed:
@@ -141,7 +154,7 @@ func (d *Door) whole(w http.ResponseWriter, r *http.Request, l *leg) bool {
 		if v.failed != nil {
 			writeShown(w, r, v.failed, v.failed)
 		} else {
-			httpx.WriteJSON(w, http.StatusOK, completion(l, answerOf(v.events, nil)))
+			httpx.WriteJSON(w, http.StatusOK, by.voice.whole(v.events))
 		}
 		return sent(w)
 	}
@@ -150,47 +163,12 @@ func (d *Door) whole(w http.ResponseWriter, r *http.Request, l *leg) bool {
 // sent sends what was written, and reports whether the caller was still there. A caller that has all may be gone by then.
 func sent(w http.ResponseWriter) bool { return http.NewResponseController(w).Flush() == nil }
 
-// completion is an answer that is not a stream.
-func completion(l *leg, a answer) map[string]any {
-	out := map[string]any{"id": l.id, "object": "chat.completion", "created": l.created, "model": l.model,
-		"choices": []any{map[string]any{"index": 0, "message": messageOf(a), "logprobs": nil, "finish_reason": a.Finish}}}
-	if a.Usage != nil {
-		out["usage"] = usageView(a.Usage)
-	}
-	return out
-}
-
-// usageView shows what is known of usage, and nothing of what is not.
-func usageView(u *upstream.Usage) map[string]any {
-	out := map[string]any{}
-	put := func(m map[string]any, key string, n *int64) {
-		if n != nil {
-			m[key] = *n
-		}
-	}
-	put(out, "prompt_tokens", u.Prompt)
-	put(out, "completion_tokens", u.Completion)
-	if total := u.Sum(); total > 0 || u.Total != nil {
-		out["total_tokens"] = total
-	}
-	for key, part := range map[string]struct {
-		name string
-		n    *int64
-	}{"prompt_tokens_details": {"cached_tokens", u.Cached}, "completion_tokens_details": {"reasoning_tokens", u.Reasoning}} {
-		if part.n != nil {
-			out[key] = map[string]any{part.name: *part.n}
-		}
-	}
-	return out
-}
-
 // stream writes one answer as events.
 type stream struct {
 	w     http.ResponseWriter
 	r     *http.Request
 	leg   *leg
-	usage bool
-	role  bool // the first delta is out
+	voice voice
 }
 
 // run writes until the answer is over, and reports whether the caller got all of it.
@@ -204,17 +182,17 @@ func (s *stream) run() bool {
 	defer tick.Stop()
 	for n := 0; ; {
 		v := s.leg.from(n)
-		if n == 0 && len(v.events) == 0 && !v.over && !s.comment() {
+		if n == 0 && len(v.events) == 0 && !v.over && !s.raw(s.voice.quiet()) {
 			return false
 		}
 		for _, e := range v.events {
-			if !s.event(e) {
+			if !s.raw(s.voice.event(e)) {
 				return false
 			}
 		}
 		n += len(v.events)
 		if v.over {
-			return s.end(v)
+			return s.raw(s.voice.end(v.failed))
 		}
 		if !s.wait(v.changed, tick.C) {
 			return false
@@ -222,120 +200,43 @@ func (s *stream) run() bool {
 	}
 }
 
-// wait waits for more to write, with a comment now and then. It reports whether the caller is still there.
+// wait waits for more to write, with a sign of life now and then. It reports whether the caller is still there.
 func (s *stream) wait(changed <-chan struct{}, tick <-chan time.Time) bool {
 	for {
 		select {
 		case <-changed:
 			return true
 		case <-tick:
-			if !s.comment() {
+			if !s.raw(s.voice.quiet()) {
 				return false
 			}
 		case <-s.r.Context().Done():
 			return false
 		case <-httpx.Draining(s.r.Context()):
-			s.send(bodyOf(shown(errStopping)))
+			s.raw(s.voice.broken(shown(errStopping)))
 			return false
 		}
 	}
 }
-
-// end writes what stands behind the last event of a turn that is over.
-func (s *stream) end(v view) bool {
-	if v.failed != nil {
-		return s.send(bodyOf(v.failed))
-	}
-	return s.raw("data: [DONE]\n\n")
-}
-
-// event writes one event of the answer.
-func (s *stream) event(e upstream.Event) bool {
-	delta := map[string]any{}
-	if e.Kind != upstream.CallPiece { // a call holds its own
-		for key, raw := range e.Extra {
-			delta[key] = raw
-		}
-	}
-	switch e.Kind {
-	case upstream.Text:
-		delta["content"] = e.Text
-	case upstream.Reasoning:
-		delta["reasoning_content"] = e.Text
-	case upstream.CallPiece:
-		delta["tool_calls"] = []any{callDelta(e)}
-	case upstream.Parked:
-		return s.finish("tool_calls", e.Usage)
-	case upstream.Ended:
-		return s.finish(e.Finish, e.Usage)
-	}
-	return s.first() && s.chunk(delta, nil)
-}
-
-// callDelta is a piece of a call: the first one with id, type and name, later ones with arguments alone.
-func callDelta(e upstream.Event) map[string]any {
-	function := map[string]any{"arguments": e.Arguments}
-	out := map[string]any{}
-	for key, raw := range e.Extra {
-		out[key] = raw
-	}
-	out["index"], out["function"] = e.Index, function
-	if e.ID != "" {
-		out["id"], out["type"], function["name"] = e.ID, "function", e.Name
-	}
-	return out
-}
-
-// first writes the delta that opens an answer.
-func (s *stream) first() bool {
-	if s.role {
-		return true
-	}
-	s.role = true
-	return s.chunk(map[string]any{"role": "assistant", "content": ""}, nil)
-}
-
-// finish writes the closing chunk, and the one with the usage where it was asked for and is known.
-func (s *stream) finish(reason string, u *upstream.Usage) bool {
-	if !s.first() || !s.chunk(map[string]any{}, reason) {
-		return false
-	}
-	if !s.usage || u == nil {
-		return true
-	}
-	c := s.head()
-	c["choices"], c["usage"] = []any{}, usageView(u)
-	return s.send(c)
-}
-
-func (s *stream) head() map[string]any {
-	return map[string]any{"id": s.leg.id, "object": "chat.completion.chunk", "created": s.leg.created, "model": s.leg.model}
-}
-
-// chunk writes one choice; finish is nil until the end.
-func (s *stream) chunk(delta map[string]any, finish any) bool {
-	c := s.head()
-	maps.Copy(c, map[string]any{"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": finish}}})
-	return s.send(c)
-}
-
-func (s *stream) send(v any) bool {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return false
-	}
-	return s.raw("data: " + string(raw) + "\n\n")
-}
-
-// comment shows a client that somebody is there.
-func (s *stream) comment() bool { return s.raw(": keepalive\n\n") }
 
 // raw writes and flushes. It reports whether the caller is still there.
 func (s *stream) raw(text string) bool {
 	if s.r.Context().Err() != nil {
 		return false
 	}
+	if text == "" {
+		return true
+	}
 	httpx.Linger(s.w, writeWithin)
 	_, err := s.w.Write([]byte(text))
 	return err == nil && sent(s.w)
+}
+
+// frame is one event of a stream; name is "" for one without.
+func frame(name string, v any) string {
+	head := ""
+	if name != "" {
+		head = "event: " + name + "\n"
+	}
+	return head + "data: " + string(mustJSON(v)) + "\n\n"
 }

@@ -63,7 +63,15 @@ func (s *script) Resume(context.Context, upstream.Request, string) (upstream.Tur
 	return nil, &upstream.Error{Message: "the script keeps nothing"}
 }
 
-// shells are what clients call the tool that runs a command, and commandIn the argument that holds it.
+// commandIn is the argument that holds the command.
+func commandIn(shell string) string {
+	if shell == "exec_command" { // Codex's
+		return "cmd"
+	}
+	return "command"
+}
+
+// shells are what clients call the tool that runs a command.
 var shells = []string{"bash", "Bash", "shell", "execute_command", "run_terminal_command", "run_commands", "exec_command"}
 
 func shellOf(tools []upstream.Tool) string {
@@ -91,7 +99,7 @@ func (s *script) Start(_ context.Context, r upstream.Request) (upstream.Turn, er
 	}
 	call := func(name string, commands ...string) {
 		for i, c := range commands {
-			arguments, _ := json.Marshal(map[string]string{"command": c, "description": "Says hello"})
+			arguments, _ := json.Marshal(map[string]string{commandIn(name): c, "description": "Says hello"})
 			half := len(arguments) / 2
 			t.events = append(t.events, upstream.Event{Kind: upstream.CallPiece, Index: i, ID: fmt.Sprint("up-", i), Name: name, Arguments: string(arguments[:half])},
 				upstream.Event{Kind: upstream.CallPiece, Index: i, Arguments: string(arguments[half:])})
@@ -355,6 +363,8 @@ var agents = map[string]agent{
 	"continue": {program: "node_modules/.bin/cn", args: []string{"--auto", "-p"},
 		files: map[string]string{".continue/config.yaml": "name: drawbridge\nversion: 0.0.1\nschema: v1\nmodels:\n  - name: scripted\n    provider: openai\n    model: scripted\n    apiBase: %s\n    apiKey: %s\n    capabilities: [tool_use]\n"},
 		env:   []string{"CONTINUE_TELEMETRY_ENABLED=0"}},
+	"codex": {program: "node_modules/@openai/codex-*/vendor/*/bin/codex", args: []string{"exec", "--skip-git-repo-check", "--sandbox", "danger-full-access"},
+		files: map[string]string{".codex/config.toml": "model = \"scripted\"\nmodel_provider = \"drawbridge\"\n[model_providers.drawbridge]\nname = \"Drawbridge\"\nbase_url = %q\nwire_api = \"responses\"\nexperimental_bearer_token = %q\n"}},
 }
 
 // ask lets an unmodified coding agent ask its model a question in a folder, with the door as the model's endpoint.

@@ -110,4 +110,39 @@ await r.item([39, 40], async () => {
   const one = await bare.models.retrieve('scripted')
   return want(ids.some(m => m.id === 'scripted' && m.object === 'model' && m.owned_by && m.context_length === 32768) && one.context_length === 32768, [ids, one])
 })
+const functions = tools.map(t => ({ type: 'function', strict: false, ...t.function }))
+await r.item([41], async () => { // the library puts the answer together out of the events, and the whole answer is the same
+  const stream = client.responses.stream({ model: 'scripted', instructions: 'Be short.', input: 'Think first' })
+  const kinds = []
+  for await (const e of stream) kinds.push(e.type)
+  const a = await stream.finalResponse()
+  const b = await client.responses.create({ model: 'scripted', instructions: 'Be short.', input: 'Think first' })
+  const parts = x => JSON.stringify(x.output.map(({ id, ...rest }) => ({ ...rest, content: rest.content?.map(c => ({ type: c.type, text: c.text })) })))
+  const good = a.status === 'completed' && a.output_text === 'Done' && a.output[0].summary[0].text === 'Let me see.' && a.usage.input_tokens === 11 && a.usage.output_tokens_details.reasoning_tokens === 0
+  return want(good && parts(a) === parts(b) && kinds[0] === 'response.created' && kinds.at(-1) === 'response.completed', [kinds, a, b])
+})
+await r.item([42], async () => { // calls, and their outputs by previous_response_id
+  const stream = client.responses.stream({ model: 'scripted', tools: functions, input: 'Call two tools' })
+  const a = await stream.finalResponse()
+  const calls = a.output.filter(i => i.type === 'function_call')
+  if (calls.length !== 2 || JSON.parse(calls[1].arguments).command !== 'pwd') return 'got ' + JSON.stringify(a)
+  const output = n => ({ type: 'function_call_output', call_id: calls[n].call_id, output: n === 0 ? 'first' : 'second' })
+  const b = await client.responses.create({ model: 'scripted', tools: functions, previous_response_id: a.id, input: [output(1), output(0)] })
+  const c = await client.responses.create({ model: 'scripted', tools: functions, input: [{ role: 'user', content: 'Call two tools' }, ...a.output, output(0), output(1), ...b.output, { role: 'user', content: 'Say hello again' }] })
+  return want(b.output_text === 'The tools said first, second' && c.output_text.startsWith('Hello'), [b, c])
+})
+await r.item([43], async () => {
+  const seen = []
+  for (const [body, kind, param] of [[{ background: true }, OpenAI.BadRequestError, 'background'], [{ previous_response_id: 'resp_none' }, OpenAI.NotFoundError, null]]) {
+    try {
+      await client.responses.create({ model: 'scripted', input: 'x', ...body })
+      seen.push('no error for ' + JSON.stringify(body))
+    } catch (err) {
+      if (!(err instanceof kind) || err.param !== param) seen.push(String(err))
+    }
+  }
+  const cut = await client.responses.stream({ model: 'scripted', input: 'Be cut off' }).finalResponse()
+  if (cut.status !== 'failed' || !/ended in the middle/.test(cut.error.message)) seen.push('a cut answer passes for a whole one: ' + JSON.stringify(cut))
+  return want(seen.length === 0, seen)
+})
 r.end()
