@@ -16,6 +16,7 @@ import (
 	"drawbridge/api/recall"
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
+	"drawbridge/bridge/words"
 	"drawbridge/internal/httpx"
 	"drawbridge/internal/rates"
 	"drawbridge/mail"
@@ -226,14 +227,24 @@ var (
 	probed = []string{"/health", "/healthz", "/metrics"}
 )
 
-// guarded is the route's endpoint behind the check of who asks, and of the query.
-func (l route) guarded() endpoint {
+// guarded is a route's endpoint behind the check of who asks, and of the query. What a person changes leaves an event that names them.
+func (h *Handler) guarded(l route) endpoint {
 	serve := l.strict()
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := l.allowed(r.Context()); err != nil {
 			return err
 		}
-		return serve(w, r)
+		if !l.changes() {
+			return serve(w, r)
+		}
+		p, _ := bridge.PersonOf(r.Context())
+		p.Request = words.Clip(l.method+" "+r.URL.EscapedPath(), maxRequest)
+		r = r.WithContext(bridge.ByPerson(r.Context(), p))
+		err := serve(w, r)
+		if err == nil {
+			h.record(r.Context())
+		}
+		return err
 	}
 }
 
@@ -337,7 +348,7 @@ func (h *Handler) routes() *mux.Router {
 		if line.method == http.MethodGet {
 			methods = append(methods, http.MethodHead)
 		}
-		r.Handle(line.path, named(line.path, h.serve(line.guarded()))).Methods(methods...)
+		r.Handle(line.path, named(line.path, h.serve(h.guarded(line)))).Methods(methods...)
 	}
 	r.NotFoundHandler = http.HandlerFunc(notFound)
 	r.MethodNotAllowedHandler = http.HandlerFunc(h.wrongMethod)

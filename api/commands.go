@@ -315,6 +315,9 @@ func readResolve(w http.ResponseWriter, r *http.Request) (engine.Word, error) {
 	if err := readExact(w, r, &req); err != nil {
 		return engine.Word{}, err
 	}
+	if p, _ := bridge.PersonOf(r.Context()); req.Unchecked && !p.Role.May(bridge.RoleAdmin) {
+		return engine.Word{}, bridge.Errorf(bridge.Denied, "%s has the role %s, and unchecked needs the role %s; leave unchecked out, or ask an admin", p.Name, p.Role, bridge.RoleAdmin)
+	}
 	words := 0
 	for _, said := range []bool{req.Launched != "", req.NotLaunched, req.Ran, req.NotRan, req.Journal, req.Told, req.Tell} {
 		if said {

@@ -58,6 +58,13 @@ func (h *Handler) pageLink(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if name != p.Name { // who has the link acts under this name
+		if err := h.o.Engine.Change(r.Context(), func(tx bridge.Change) error {
+			return tx.Record(bridge.EventOperator, bridge.Agent{}, bridge.Event{Text: p.Name + " made a link to the page for " + name})
+		}); err != nil {
+			return err
+		}
+	}
 	link := PageLink{Path: path, ExpiresAt: ends}
 	shown := h.o.OperatorURL
 	if h.o.DoorURL == "" { // one address serves all
@@ -77,7 +84,12 @@ func (c *Client) PageLink(ctx context.Context, name string) (PageLink, error) {
 
 // within returns a client that calls the routes of h in this process, as the person of the context. Whoever uses it has checked who that is.
 func (h *Handler) within() *Client {
-	inner := httpx.RequestLog(httpx.LogOptions{Log: h.o.Log}, httpx.Recover(h.router))
+	inner := httpx.RequestLog(httpx.LogOptions{Log: h.o.Log}, httpx.Recover(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p, known := bridge.PersonOf(r.Context()); known {
+			httpx.RecordOf(r.Context()).Add("operator", p.Name)
+		}
+		h.router.ServeHTTP(w, r)
+	})))
 	return &Client{base: "http://drawbridge", timeout: 30 * time.Second, start: "drawbridge serve", http: &http.Client{Transport: direct{inner}}}
 }
 

@@ -91,6 +91,24 @@ func (l route) least() bridge.Role {
 	return bridge.RoleAdmin
 }
 
+// changes reports whether a route is for changing something.
+func (l route) changes() bool {
+	return l.method == http.MethodPost && !slices.Contains(looks, l.method+" "+l.path)
+}
+
+// record leaves an event of what a person did, unless their step has left one.
+func (h *Handler) record(ctx context.Context) {
+	if bridge.Told(ctx) {
+		return
+	}
+	if err := h.o.Engine.Change(ctx, func(bridge.Change) error { return nil }); err != nil { // the step itself records the person's word
+		h.o.Log.Error().Err(err).Msg("what a person did is not recorded")
+	}
+}
+
+// maxRequest bounds the words of a request in an event, in bytes.
+const maxRequest = 300
+
 // allowed refuses a person whose role is too small for the route. Monitors may come as nobody.
 func (l route) allowed(ctx context.Context) error {
 	if slices.Contains(probed, l.path) {

@@ -87,6 +87,19 @@ func TestWhoseWord(t *testing.T) {
 	if by[bridge.EventAgent] != "zoe 127.0.0.1" || by[bridge.EventStopped] != "ann 127.0.0.1" {
 		t.Errorf("%v", by)
 	}
+	for _, act := range []func() error{
+		func() error { _, err := as("zoe").Resume(t.Context(), "one"); return err },
+		func() error { _, err := as("zoe").Say(t.Context(), "one", "hello"); return err },
+		func() error { _, err := as("zoe").Join(t.Context(), "one", api.JoinRequest{Join: "all"}); return err },
+	} {
+		if err := act(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err = w.client.History(t.Context(), api.EventOptions{Kinds: []string{bridge.EventOperator}, Limit: 10})
+	if err != nil || len(list.Events) != 2 || list.Events[1].Text != "zoe said something to one" || list.Events[0].Text != "zoe sent POST /v1/agents/one/join" || list.Events[0].Fields["by"] != "zoe" {
+		t.Errorf("%+v, %v", list, err)
+	}
 	if s, err := as("vic").Status(t.Context()); err != nil || s.Operator != (api.StatusOperator{Name: "vic", Role: "viewer"}) {
 		t.Errorf("%+v, %v", s, err)
 	}

@@ -172,8 +172,10 @@ func (h *Handler) status(w http.ResponseWriter, r *http.Request) error {
 		s.AllowlistProblem = h.o.Problem()
 	}
 	if h.o.Alerts != nil && s.Database == "ok" {
-		if s.AlertsLost, s.AlertsProblem, err = h.o.Alerts.Trouble(r.Context()); err != nil {
-			return err
+		ctx, cancel := context.WithTimeout(r.Context(), countTimeout)
+		defer cancel()
+		if s.AlertsLost, s.AlertsProblem, err = h.o.Alerts.Trouble(ctx); err != nil {
+			httpx.RecordOf(r.Context()).Failed(err)
 		}
 	}
 	httpx.WriteJSON(w, http.StatusOK, s)

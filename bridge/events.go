@@ -77,6 +77,8 @@ const (
 	EventThrottled = "throttled"
 	// EventToken is a door token that was made or revoked.
 	EventToken = "token"
+	// EventOperator is what a person did that no other event tells of.
+	EventOperator = "operator"
 )
 
 // EventKinds are all kinds, in the order of docs/reference/events.md.
@@ -85,5 +87,5 @@ var EventKinds = []string{
 	EventJoined, EventForgotten,
 	EventGranted, EventHeld, EventApproved, EventDenied, EventRefused, EventNearMiss, EventOverCap, EventExecuted, EventFailed, EventUncertain, EventJournal, EventReminder, EventCancelled,
 	EventMessageCreated, EventMessageUpdated, EventMessageDeleted, EventReactionAdded, EventReactionRemoved, EventMemory,
-	EventWebhook, EventDuplicate, EventToken, EventThrottled, EventAlarm,
+	EventWebhook, EventDuplicate, EventToken, EventThrottled, EventOperator, EventAlarm,
 }

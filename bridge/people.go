@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync/atomic"
 )
 
 // Role is what a person may do at the operator's API and on the page. Each role may do what those before it may.
@@ -35,6 +36,8 @@ type Person struct {
 	Role Role
 	// Address is the IP address that the request came from; a proxy's where one stands in between.
 	Address string
+	// Request is what changes something, as POST and a path; "" for a look.
+	Request string
 }
 
 // Impersonal returns the event without the person who asked for it.
@@ -49,13 +52,32 @@ func (e Event) Impersonal() Event {
 
 type personKey struct{}
 
+// asking is a person in a context. told is set once an event names them.
+type asking struct {
+	Person
+	told *atomic.Bool
+}
+
 // ByPerson returns a context whose steps record the person in their events.
 func ByPerson(ctx context.Context, p Person) context.Context {
-	return context.WithValue(ctx, personKey{}, p)
+	return context.WithValue(ctx, personKey{}, asking{p, &atomic.Bool{}})
 }
 
 // PersonOf returns the person who asked; ok is false where nobody did.
 func PersonOf(ctx context.Context) (p Person, ok bool) {
-	p, ok = ctx.Value(personKey{}).(Person)
-	return p, ok
+	a, ok := ctx.Value(personKey{}).(asking)
+	return a.Person, ok
+}
+
+// NoteTold notes that an event names the person of the context, and Told reports it. There is nothing to tell of nobody.
+func NoteTold(ctx context.Context) {
+	if a, ok := ctx.Value(personKey{}).(asking); ok {
+		a.told.Store(true)
+	}
+}
+
+// Told is the other half of NoteTold.
+func Told(ctx context.Context) bool {
+	a, ok := ctx.Value(personKey{}).(asking)
+	return !ok || a.told.Load()
 }

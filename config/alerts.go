@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/base64"
+	"errors"
 	"net/url"
 	"strings"
 )
@@ -30,7 +31,11 @@ func (a Alerts) Keys() (keys [][]byte) {
 }
 
 func alertKey(s Secret) ([]byte, error) {
-	return base64.StdEncoding.DecodeString(strings.TrimPrefix(s.Reveal(), "whsec_"))
+	text, ok := strings.CutPrefix(s.Reveal(), "whsec_")
+	if !ok {
+		return nil, errors.New("no prefix")
+	}
+	return base64.StdEncoding.DecodeString(text)
 }
 
 // The bounds of a signing secret, in bytes, as Standard Webhooks has them.

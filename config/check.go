@@ -162,18 +162,23 @@ func (c *checker) operators(b *Bridge) {
 		c.problem("operators", "", fmt.Sprintf("has more than %d people", maxOperators), "remove some")
 	}
 	names := sortedKeys(b.Operators)
-	for i, n := range names {
+	for _, n := range names {
 		at, p := "operators."+n, b.Operators[n]
 		c.name(at, n)
-		if n == "operator" {
-			c.problem(at, "", "is the name of who has the token of the bridge", "choose another")
+		if word := policy.SoleReservedName(n); word != "" {
+			c.problem(at, "", "looks like "+word+", which the bridge keeps", "use the person's own name")
 		}
 		c.token(at+".token", p.Token)
 		if !c.file.Has(at + ".role") {
 			c.problem(at+".role", "", "is required", "write viewer, approver or admin")
 		}
-		same := func(s Secret) bool { return p.Token.Len() > 0 && p.Token.Equal(s) }
-		if same(b.Token) || same(b.Key) || same(b.Metrics.Token) || slices.ContainsFunc(names[:i], func(other string) bool { return same(b.Operators[other].Token) }) {
+		used := 0
+		for _, secret := range b.Secrets() {
+			if secret == p.Token.Reveal() {
+				used++
+			}
+		}
+		if used > 1 {
 			c.problem(at+".token", "", "is the same as another secret of this file", "give each person a token of their own; "+secretRemedy)
 		}
 	}

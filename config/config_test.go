@@ -207,7 +207,7 @@ func TestBridgeProblems(t *testing.T) {
 		"metrics: same token": {least + "metrics: {token: '${TOKEN}'}", []string{"bridge.yaml:3: metrics.token: is the same as token or key"}},
 		"people": {least + "operators: {ann: {token: '${SHORT}', role: boss}, bob: {token: '${RELAY}', role: viewer}, cyd: {token: '${RELAY}', role: admin}, dan: {token: '${TOKEN}'}, operator: {token: '${OLD}', role: admin}, 'E f': {}}", []string{
 			`operators.ann.token: is shorter than 32 characters`, `operators.ann.role: "boss" is not known; use viewer, approver or admin`, `operators.cyd.token: is the same as another secret of this file`,
-			`operators.dan.token: is the same as another secret`, `operators.dan.role: is required; write viewer, approver or admin`, `operators.operator: is the name of who has the token of the bridge`,
+			`operators.dan.token: is the same as another secret`, `operators.dan.role: is required; write viewer, approver or admin`, `operators.operator: looks like operator, which the bridge keeps`, `operators.bob.token: is the same as another secret of this file`,
 			`operators.E f: "E f" is not a name`, `operators.E f.token: is required`, `operators.E f.role: is required`,
 		}},
 		"a person's token in the file": {least + "operators: {ann: {token: my-own-secret, role: viewer}}", []string{"operators.ann.token: holds the secret itself"}},
@@ -216,6 +216,7 @@ func TestBridgeProblems(t *testing.T) {
 		"alerts: here":                 {least + "alerts: {url: 'http://127.0.0.1:9/my-own-secret', secret: '${BASE64}'}", []string{"bridge.yaml:3: alerts.url: leads to this machine; to allow that, write private: true below alerts"}},
 		"alerts: no URL":               {least + "alerts: {contents: true}", []string{"bridge.yaml:3: alerts.url: is required; write the https address that takes the alerts, or remove alerts"}},
 		"alerts: in the file":          {least + "alerts: {url: 'https://hook.example.com?x=y', secret: my-own-secret}", []string{"bridge.yaml:3: alerts.secret: holds the secret itself"}},
+		"alerts: no prefix":            {least + "alerts: {url: 'https://hook.example.com?x=y', secret: '${RELAY}'}", []string{"bridge.yaml:3: alerts.secret: is not whsec_ and base64"}},
 		"alerts: weak":                 {least + "alerts: {url: 'https://hook.example.com?x=y', secret: '${WEAK64}'}", []string{"bridge.yaml:3: alerts.secret: does not have 24 to 64 bytes"}},
 		"metrics: in the file":         {least + "metrics: {token: my-own-secret}", []string{"bridge.yaml:3: metrics.token: holds the secret itself"}},
 		"postgres password":            {least + "database: postgres://me:my-own-secret@host/db", []string{"bridge.yaml:3: database: holds a password in the file itself; put the address into the environment"}},

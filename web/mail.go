@@ -327,7 +327,7 @@ func (p *Page) write(w http.ResponseWriter, r *http.Request, s session) error {
 		return err
 	}
 	m.Error, m.Box.Text = bridge.SafeMessage(err), text
-	m.Box.Writes = m.Box.Writes || text != "" // so that nobody loses what they wrote
+	m.Box.Writes = m.Box.Writes || text != "" && m.Speaks() // so that nobody loses what they wrote
 	p.show(w, api.StatusOf(err), "page.html", m)
 	return nil
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -44,13 +45,19 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error, hints ...br
 	err := e.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		ids.given = 0
 		c = &change{Scene: tx, e: e, now: now, ids: ids.id, person: person}
-		return fn(c)
+		if err := fn(c); err != nil || len(c.told) > 0 || person.Request == "" || bridge.Told(ctx) {
+			return err
+		}
+		return c.event(bridge.EventOperator, bridge.Agent{}, bridge.Event{Text: person.Name + " sent " + person.Request}) // no word of a person goes unrecorded
 	}, hints...)
 	if err != nil {
 		return err
 	}
 	for _, ev := range c.told {
 		e.o.OnEvent(ev)
+	}
+	if len(c.told) > 0 {
+		bridge.NoteTold(ctx)
 	}
 	if !bridge.IsUnheard(ctx) {
 		e.Wake()
@@ -159,7 +166,7 @@ func (c *change) event(kind string, a bridge.Agent, ev bridge.Event) error {
 		if ev.Fields == nil {
 			ev.Fields = map[string]string{}
 		}
-		ev.Fields["by"], ev.Fields["address"] = c.person.Name, c.person.Address
+		ev.Fields["by"], ev.Fields["address"] = c.person.Name, cmp.Or(c.person.Address, "unknown")
 	}
 	maps.DeleteFunc(ev.Fields, func(_, value string) bool { return value == "" })
 	if err := c.AppendEvent(ev); err != nil {

@@ -200,6 +200,11 @@ func (e *Engine) SayAs(ctx context.Context, id bridge.AgentID, w Words) (bridge.
 		if err := c.addTurnAt(&a, t, due); err != nil {
 			return err
 		}
+		if c.person.Name != "" {
+			if err := c.event(bridge.EventOperator, a, bridge.Event{Turn: t.ID, Text: c.person.Name + " said something to " + a.Name}); err != nil {
+				return err
+			}
+		}
 		said, err = c.Turn(t.ID)
 		return err
 	}, bridge.NeedStory{Agent: id})
