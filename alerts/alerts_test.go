@@ -53,19 +53,24 @@ func (m *memory) Open(context.Context) (open []api.Alert, err error) {
 	return open, nil
 }
 
-func (m *memory) Change(_ context.Context, add []api.Alert, over []string, _ time.Time) error {
+func (m *memory) Change(_ context.Context, c Change) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, a := range m.all {
-		if slices.Contains(over, a.ID) {
+		if slices.Contains(c.Seen, a.ID) {
+			m.all[i].SeenAt = c.Now
+		}
+		if m.all[i].SeenAt.Before(c.Before) && !m.closed[a.ID] {
 			m.closed[a.ID] = true
 			if a.State == api.AlertWaiting {
 				m.all[i].State = api.AlertOver
 			}
 		}
 	}
-	for _, a := range add {
-		if !slices.ContainsFunc(m.all, func(o api.Alert) bool { return o.Need == a.Need && !m.closed[o.ID] }) {
+	for _, a := range c.Add {
+		if !slices.ContainsFunc(m.all, func(o api.Alert) bool {
+			return o.About(api.Need{Key: a.Need, Kind: a.Kind, Turn: a.Turn}) && !m.closed[o.ID]
+		}) {
 			m.all = append(m.all, a)
 		}
 	}
@@ -78,17 +83,19 @@ func (m *memory) Take(_ context.Context, a api.Alert, until time.Time) (bool, er
 	for i, o := range m.all {
 		if o.ID == a.ID && o.State == api.AlertWaiting && o.DueAt.Equal(a.DueAt) {
 			m.all[i].DueAt = until
+			m.all[i].Tries++
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-func (m *memory) Tried(_ context.Context, a api.Alert) error {
+func (m *memory) Tried(_ context.Context, a api.Alert, until time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, o := range m.all {
-		if o.ID == a.ID {
+		if o.ID == a.ID && o.DueAt.Equal(until) {
+			a.Tries, a.SeenAt = o.Tries, o.SeenAt
 			m.all[i] = a
 		}
 	}
@@ -103,6 +110,8 @@ func (m *memory) List(context.Context, string, int) ([]api.Alert, error) {
 type world struct {
 	needs   []api.Need
 	records *memory
+	// sees says whether a bridge sees the needs; nil is that all do.
+	sees func(bridge int) bool
 	// answer is what the receiver says; nil is 200.
 	answer func(try int) (int, error)
 	// got are the requests that came, with their bodies.
@@ -126,17 +135,34 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader("")), Request: r}, nil
 }
 
+// TestAlertViews: bridges that do not see the same tell it once.
+func TestAlertViews(t *testing.T) {
+	t.Parallel()
+	play(t, 2, Options{}, func(t *testing.T, w *world) {
+		w.sees = func(bridge int) bool { return bridge == 0 }
+		w.needs = []api.Need{{Key: "allowlist", Kind: api.NeedAllowlist}}
+		if pass(t, 3*time.Hour); len(w.got) != 1 {
+			t.Errorf("%d alerts", len(w.got))
+		}
+	})
+}
+
 // play runs a story with so many bridges on one database, in virtual time.
 func play(t *testing.T, bridges int, o Options, story func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{records: &memory{closed: map[string]bool{}}, wake: make(chan struct{}, 1)}
-		o.Needs = func(context.Context) (api.NeedList, error) { return api.NeedList{Needs: slices.Clone(w.needs)}, nil }
 		o.Watch = func() (<-chan struct{}, func()) { return w.wake, func() {} }
 		o.Records, o.URL, o.Keys, o.Transport, o.Page, o.Log = w.records, "https://hook.example.com/a-secret-path", [][]byte{key}, w, "https://bridge.example.com", zerolog.New(&w.log)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		for range bridges {
+		for i := range bridges {
+			o.Needs = func(context.Context) (api.NeedList, error) {
+				if w.sees != nil && !w.sees(i) {
+					return api.NeedList{}, nil
+				}
+				return api.NeedList{Needs: slices.Clone(w.needs)}, nil
+			}
 			s, err := New(o)
 			if err != nil {
 				t.Fatal(err)
@@ -192,11 +218,22 @@ func TestAlert(t *testing.T) {
 			if at := h.Get("Webhook-Timestamp"); h.Get("Webhook-Signature") != sign([][]byte{key}, h.Get("Webhook-Id"), at, []byte(w.bodies[0])) || at == "" || h.Get("Content-Type") != "application/json" {
 				t.Errorf("%v", h)
 			}
-			w.needs = nil
-			pass(t, time.Minute)
-			w.needs = []api.Need{approval("cmd_1")} // it waits again
-			if pass(t, time.Minute); len(w.got) != 3 {
-				t.Errorf("%d alerts after it waits again", len(w.got))
+			for _, c := range []struct {
+				away  time.Duration
+				again int
+			}{{5 * time.Minute, 2}, {15 * time.Minute, 3}} { // it comes back soon, and late
+				w.needs = nil
+				pass(t, c.away)
+				w.needs = []api.Need{approval("cmd_1")}
+				if pass(t, time.Minute); len(w.got) != c.again {
+					t.Errorf("%d alerts after it came back in %s", len(w.got), c.away)
+				}
+			}
+			other := approval("cmd_1")
+			other.Kind = api.NeedQuestion // the same command, and somebody else decides it
+			w.needs = []api.Need{other}
+			if pass(t, time.Minute); len(w.got) != 4 {
+				t.Errorf("%d alerts after it waits for somebody else", len(w.got))
 			}
 		})
 	}
@@ -225,7 +262,7 @@ func TestAlertTries(t *testing.T) {
 	})
 	play(t, 1, Options{}, func(t *testing.T, w *world) {
 		w.answer, w.needs = refuses, []api.Need{approval("cmd_1")}
-		pass(t, 16*time.Second) // two tries: at once, and after five seconds
+		pass(t, 20*time.Second) // two tries: at once, and after five seconds
 		w.needs = nil
 		pass(t, 24*time.Hour)
 		if a := w.records.all[0]; a.State != api.AlertOver || len(w.got) != 2 {
@@ -269,7 +306,7 @@ func TestAddresses(t *testing.T) {
 	for address, public := range map[string]bool{
 		"93.184.215.14:443": true, "[2606:2800:21f:cb07:6820:80da:af6b:8b2c]:443": true, "127.0.0.1:443": false, "10.1.2.3:443": false, "172.16.0.1:1": false, "192.168.1.1:80": false,
 		"169.254.169.254:80": false, "100.64.0.1:1": false, "0.0.0.0:1": false, "224.0.0.1:1": false, "255.255.255.255:1": false, "[::1]:1": false, "[::]:1": false, "[fe80::1%eth0]:1": false,
-		"[fd00::1]:1": false, "[::ffff:10.0.0.1]:1": false, "[::ffff:93.184.215.14]:1": true, "[64:ff9b::a00:1]:1": false, "[2002:a00:1::]:1": false, "198.18.0.1:1": false,
+		"[fd00::1]:1": false, "[::ffff:10.0.0.1]:1": false, "[::ffff:93.184.215.14]:1": true, "[64:ff9b::a00:1]:1": false, "[2002:a00:1::]:1": false, "198.18.0.1:1": false, "[::7f00:1]:1": false, "[::ffff:0:a00:1]:1": false, "[5f00::1]:1": false,
 	} {
 		if err := mayDial(address, false); (err == nil) != public {
 			t.Errorf("%s: %v", address, err)
@@ -307,7 +344,7 @@ func TestAddresses(t *testing.T) {
 	}
 	server.Close()
 	gone := newPoster(Options{URL: server.URL + "/a-secret-path", Keys: [][]byte{key}, Private: true, Now: time.Now})
-	if err := gone.send(t.Context(), "msg_1", []byte("{}")); err == nil || !strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), "a-secret-path") {
+	if err := gone.send(t.Context(), "msg_1", []byte("{}")); err == nil || !strings.Contains(err.Error(), "the address cannot be reached: connection refused") || strings.Contains(err.Error(), "a-secret-path") {
 		t.Errorf("%v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -74,7 +75,7 @@ func newPoster(o Options) *poster {
 	if send == nil {
 		dialer := &net.Dialer{Timeout: sendTimeout, Control: func(_, address string, _ syscall.RawConn) error { return mayDial(address, o.Private) }}
 		// Without a proxy: it would choose the address itself.
-		send = &http.Transport{DialContext: dialer.DialContext, ForceAttemptHTTP2: true, MaxIdleConns: 1, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: sendTimeout}
+		send = &http.Transport{DialContext: dialer.DialContext, ForceAttemptHTTP2: true, MaxIdleConns: 1, MaxResponseHeaderBytes: maxAnswer, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: sendTimeout}
 	}
 	hc := &http.Client{Transport: send, Timeout: sendTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	rc := resty.NewWithClient(hc).SetLogger(silent{}).SetDisableWarn(true).SetResponseBodyLimit(maxAnswer).SetHeader("User-Agent", "drawbridge").SetHeader("Content-Type", "application/json")
@@ -107,30 +108,29 @@ func status(code int) error {
 	return fmt.Errorf("the address answered %d", code)
 }
 
-// unreached says why nobody answered.
+// unreached says why nobody answered. It repeats nothing of what the other side sent, and no name: a host's name may be a secret, too.
 func unreached(err error) error {
 	var private privateError
 	var name *net.DNSError
 	var timeout interface{ Timeout() bool }
 	var op *net.OpError
+	var why syscall.Errno
+	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &private):
 		return private
+	case errors.As(err, &name) && name.IsNotFound:
+		return errors.New("the host of the address is not known; correct alerts.url")
 	case errors.As(err, &name):
-		return fmt.Errorf("the host name %q is not known; correct alerts.url", name.Name)
+		return errors.New("the host of the address cannot be looked up now")
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return fmt.Errorf("nobody answered within %s", sendTimeout)
-	case errors.As(err, &op):
-		var why syscall.Errno
-		if err = op.Err; errors.As(err, &why) {
-			err = why
-		}
+	case errors.As(err, &certificate):
+		return errors.New("the certificate of the address is not valid, or this machine does not trust it")
+	case errors.As(err, &op) && errors.As(op.Err, &why):
+		return fmt.Errorf("the address cannot be reached: %w", why)
 	}
-	var request *url.Error
-	if errors.As(err, &request) {
-		err = request.Err
-	}
-	return fmt.Errorf("the address cannot be reached: %w", err)
+	return errors.New("the address did not answer as a web server does")
 }
 
 // sign signs with each key, as Standard Webhooks 1.0.0 says: https://www.standardwebhooks.com
@@ -158,9 +158,11 @@ func (e privateError) Error() string {
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("192.88.99.0/24"),
 	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("240.0.0.0/4"),
-	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("100::/64"), netip.MustParsePrefix("2001::/23"), netip.MustParsePrefix("2001:db8::/32"),
-	netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("3fff::/20"), netip.MustParsePrefix("fec0::/10"),
+	netip.MustParsePrefix("2001::/23"), netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("3fff::/20"),
 }
+
+// unicast6 is the only part of IPv6 that leads to machines of others.
+var unicast6 = netip.MustParsePrefix("2000::/3")
 
 // mayDial refuses an address that is not public. It is asked after the name was looked up, so that no name leads around it.
 func mayDial(address string, private bool) error {
@@ -169,7 +171,7 @@ func mayDial(address string, private bool) error {
 		return err
 	}
 	ip := at.Addr().Unmap().WithZone("")
-	if private || ip.IsGlobalUnicast() && !ip.IsPrivate() && !slices.ContainsFunc(special, func(n netip.Prefix) bool { return n.Contains(ip) }) {
+	if private || (ip.Is4() || unicast6.Contains(ip)) && ip.IsGlobalUnicast() && !ip.IsPrivate() && !slices.ContainsFunc(special, func(n netip.Prefix) bool { return n.Contains(ip) }) {
 		return nil
 	}
 	return privateError{ip.String()}

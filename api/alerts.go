@@ -13,9 +13,10 @@ import (
 type Alert struct {
 	// ID is the webhook-id, the same for each try.
 	ID string `json:"id"`
-	// Need is the key of what waits, Kind its kind, and Agent the name of the agent that it is about.
+	// Need is the key of what waits, Kind its kind, Turn the turn that it is about, and Agent the name of the agent.
 	Need  string `json:"need"`
 	Kind  string `json:"kind"`
+	Turn  string `json:"turn,omitempty"`
 	Agent string `json:"agent,omitempty"`
 	// State is one of the states of an Alert.
 	State string `json:"state"`
@@ -26,7 +27,12 @@ type Alert struct {
 	MadeAt  time.Time `json:"made_at"`
 	TriedAt time.Time `json:"tried_at,omitzero"`
 	DueAt   time.Time `json:"due_at,omitzero"`
+	// SeenAt is when a bridge last saw that it waits; a few minutes late.
+	SeenAt time.Time `json:"seen_at"`
 }
+
+// About reports whether the alert is about a need.
+func (a Alert) About(n Need) bool { return a.Need == n.Key && a.Kind == n.Kind && a.Turn == n.Turn }
 
 // The states of an Alert.
 const (

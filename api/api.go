@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -110,6 +111,12 @@ type Handler struct {
 	people []operator
 	// began is when the handler was made.
 	began time.Time
+	// database is what the database said of itself last.
+	database struct {
+		mu   sync.Mutex // guards what follows
+		at   time.Time
+		seen *StatusHealth
+	}
 	// scrape is MetricsToken's; nil without one.
 	scrape *httpx.Token
 	rates  *rates.Limiter

@@ -27,7 +27,10 @@ type Delivery struct {
 	ReceivedAt time.Time `json:"received_at"`
 }
 
-// DeliveryList holds the newest deliveries, 1,000 at most.
+// maxDeliveries bounds a list, because each delivery is read with its body.
+const maxDeliveries = 100
+
+// DeliveryList holds the newest deliveries, 100 at most.
 type DeliveryList struct {
 	Deliveries []Delivery `json:"deliveries"`
 }
@@ -44,7 +47,7 @@ func (h *Handler) listDeliveries(w http.ResponseWriter, r *http.Request) error {
 	list := DeliveryList{Deliveries: []Delivery{}}
 	err = h.o.Engine.View(r.Context(), func(tx *bridge.Scene) error {
 		list.Deliveries = list.Deliveries[:0]
-		found, err := tx.Deliveries("", limit)
+		found, err := tx.Deliveries("", min(limit, maxDeliveries))
 		if err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ type StatusHealth struct {
 	Bytes       int64     `json:"bytes"`
 	BytesBefore int64     `json:"bytes_before,omitempty"`
 	Before      time.Time `json:"before,omitzero"`
-	// Queued counts the work that is due and that nobody does yet, 10,000 at most.
+	// Queued counts the agents and relays for which work is due that nobody does yet, 10,000 at most.
 	Queued int `json:"queued"`
 	// Replicas are the bridges on the database, where several can be.
 	Replicas []StatusReplica `json:"replicas,omitempty"`
@@ -64,11 +64,23 @@ type StatusReplica struct {
 	Since time.Time `json:"since"`
 }
 
+// healthFor is how long what the database said of itself is shown. To ask it may read many files.
+const healthFor = 15 * time.Second
+
 // databaseHealth says how the database is, nil when it does not say it.
 func (h *Handler) databaseHealth(ctx context.Context) *StatusHealth {
 	if h.o.Database == nil {
 		return nil
 	}
+	h.database.mu.Lock()
+	defer h.database.mu.Unlock()
+	if now := h.o.Now(); h.database.seen == nil || now.Sub(h.database.at) >= healthFor {
+		h.database.seen, h.database.at = h.askDatabase(ctx), now
+	}
+	return h.database.seen
+}
+
+func (h *Handler) askDatabase(ctx context.Context) *StatusHealth {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	d, err := h.o.Database(ctx, h.o.Now())

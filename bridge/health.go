@@ -7,7 +7,7 @@ type DatabaseHealth struct {
 	// Bytes is how large it is. BytesBefore is how large it was at Before, at most 30 days ago; the zero time when nobody knows.
 	Bytes, BytesBefore int64
 	Before             time.Time
-	// Queued counts the work that is due and that nobody does yet, 10,000 at most.
+	// Queued counts the agents and relays for which work is due that nobody does yet, 10,000 at most.
 	Queued int
 	// Replicas are the bridges that use it, where several can.
 	Replicas []Replica

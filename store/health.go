@@ -9,7 +9,7 @@ import (
 	"drawbridge/bridge"
 )
 
-// maxQueued bounds how much work is counted.
+// maxQueued bounds how many lanes of work are counted.
 const maxQueued = 10_000
 
 // sizesKept is how long the size of each day is kept.
@@ -21,7 +21,7 @@ func (s *Store) Health(ctx context.Context, now time.Time) (h bridge.DatabaseHea
 		if h.Bytes, err = s.size(r); err != nil {
 			return err
 		}
-		if err := one(r, "SELECT count(*) FROM (SELECT 1 FROM work WHERE due_at <= $1 AND lease_until <= $1 LIMIT $2) due", []any{micros(now), maxQueued}, &h.Queued); err != nil {
+		if err := one(r, "SELECT count(*) FROM (SELECT 1 FROM work WHERE head = 1 AND (CASE WHEN lease_until > due_at THEN lease_until ELSE due_at END) <= $1 LIMIT $2) due", []any{micros(now), maxQueued}, &h.Queued); err != nil {
 			return err
 		}
 		err := r.Query("SELECT day, bytes FROM database_sizes ORDER BY day LIMIT 1", func(scan func(...any) error) error {

@@ -13,8 +13,9 @@ import (
 const (
 	// healthFor is how long the page shows how the database is before it asks again.
 	healthFor = 15 * time.Second
-	// maxDeliveries bounds each list of the place about the bridge.
-	maxDeliveries = 50
+	// wiresFor is how long the page shows the webhooks before it asks again, and maxWires bounds each list.
+	wiresFor = 5 * time.Second
+	maxWires = 50
 )
 
 // bridgeModel collects how the bridge is, the alerts that it sent, and the webhooks that came.
@@ -26,17 +27,31 @@ func (p *Page) bridgeModel(ctx context.Context, m *page, v view) error {
 	}
 	m.Sub = "version " + s.Version
 	m.Items = append(m.Items, p.health(s))
-	alerts, err := p.o.API.Alerts(ctx, api.ListOptions{Limit: maxDeliveries})
-	if err == nil {
-		m.Items = append(m.Items, p.alerts(alerts.Alerts))
-	} else if bridge.KindOf(err) != bridge.NotFound { // this bridge sends none
-		return err
+	wires, _, err := v.looks.wires.get(p.o.Now(), wiresFor, func() (w wires, err error) {
+		list, err := p.o.API.Alerts(ctx, api.ListOptions{Limit: maxWires})
+		if err != nil && bridge.KindOf(err) != bridge.NotFound { // which means that this bridge sends none
+			return w, err
+		}
+		w.sends, w.alerts = err == nil, list.Alerts
+		came, err := p.o.API.Deliveries(ctx, api.ListOptions{Limit: maxWires})
+		w.came = came.Deliveries
+		return w, err
+	})
+	if wires.sends {
+		m.Items = append(m.Items, p.alerts(wires.alerts))
 	}
-	came, err := p.o.API.Deliveries(ctx, api.ListOptions{Limit: maxDeliveries})
-	if len(came.Deliveries) > 0 {
-		m.Items = append(m.Items, p.deliveries(came.Deliveries))
+	if len(wires.came) > 0 {
+		m.Items = append(m.Items, p.deliveries(wires.came))
 	}
 	return err
+}
+
+// wires are the webhooks that went out and came in.
+type wires struct {
+	// sends says that the bridge sends alerts.
+	sends  bool
+	alerts []api.Alert
+	came   []api.Delivery
 }
 
 // health is how the bridge and its database are.
@@ -60,7 +75,7 @@ func (p *Page) health(s api.Status) rules {
 		}
 		add("Work that waits", waits, time.Time{})
 		for _, r := range h.Replicas {
-			add("Replica", r.Name+", up for", r.Since)
+			add("Replica", r.Name+", connected for", r.Since)
 		}
 	}
 	c := s.Counts

@@ -55,6 +55,7 @@ type looks struct {
 	uses   kept[api.UseList]
 	days   kept[api.UseOverTime]
 	status kept[api.Status]
+	wires  kept[wires]
 	talks  kept[talks]
 }
 

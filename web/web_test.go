@@ -1260,7 +1260,7 @@ func TestBridge(t *testing.T) {
 			t.Fatal(err)
 		}
 		page := w.get("/bridge").Body.String()
-		for _, want := range []string{"300 MiB, 100 MiB more than 7 d before", ">12<", "host:1, up for", "1 alert did not arrive: the address answered 500", "waiting: the address answered 500", "FINISHED", a.External, "https://bridge.example.com"} {
+		for _, want := range []string{"300 MiB, 100 MiB more than 7 d before", ">12<", "host:1, connected for", "1 alert did not arrive: the address answered 500", "waiting: the address answered 500", "FINISHED", a.External, "https://bridge.example.com"} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s is missing in\n%s", want, page)
 			}

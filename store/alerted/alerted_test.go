@@ -38,51 +38,61 @@ func TestAlerts(t *testing.T) {
 					t.Errorf("%v (-want +got):\n%s", err, d)
 				}
 			}
-			change := func(add []api.Alert, over []string, now time.Time) {
+			change := func(c alerts.Change) {
 				t.Helper()
-				if err := r.Change(t.Context(), add, over, now); err != nil {
+				if err := r.Change(t.Context(), c); err != nil {
 					t.Fatal(err)
 				}
 			}
-			one := api.Alert{ID: "msg_1", Need: "cmd_1", Kind: "approval", Agent: "main", State: api.AlertWaiting, MadeAt: now, DueAt: now}
+			one := api.Alert{ID: "msg_1", Need: "cmd_1", Kind: "approval", Turn: "trn_1", Agent: "main", State: api.AlertWaiting, MadeAt: now, DueAt: now, SeenAt: now}
 			two, again := one, one
-			two.ID, two.Need, again.ID = "msg_2", "cmd_2", "msg_3"
-			change([]api.Alert{one, two}, nil, now)
-			change([]api.Alert{again}, nil, now) // another bridge sees the same
+			two.ID, two.Kind, again.ID = "msg_2", "question", "msg_3" // two is about another kind, again about the same
+			change(alerts.Change{Add: []api.Alert{one, two}, Now: now})
+			change(alerts.Change{Add: []api.Alert{again}, Now: now}) // another bridge sees the same
 			open, err := r.Open(t.Context())
 			is(open, err, one, two)
 			page, err := r.List(t.Context(), "", 1)
 			is(page, err, two)
 			page, err = r.List(t.Context(), "msg_2", 10)
 			is(page, err, one)
+			until := now.Add(time.Minute)
 			for taker, want := range []bool{true, false} {
-				if mine, err := r.Take(t.Context(), one, now.Add(time.Minute)); err != nil || mine != want {
+				if mine, err := r.Take(t.Context(), one, until); err != nil || mine != want {
 					t.Errorf("taker %d: %v, %v", taker, mine, err)
 				}
 			}
-			one.State, one.Tries, one.Trouble, one.TriedAt, one.DueAt = api.AlertFailed, 10, "the address answered 500", now, time.Time{}
-			if err := r.Tried(t.Context(), one); err != nil {
-				t.Fatal(err)
+			one.State, one.Tries, one.Trouble, one.TriedAt, one.DueAt = api.AlertFailed, 1, "the address answered 500", now, time.Time{}
+			tried := func(a api.Alert, until time.Time) {
+				t.Helper()
+				if err := r.Tried(t.Context(), a, until); err != nil {
+					t.Fatal(err)
+				}
 			}
+			wrong := one
+			wrong.Trouble = "of a try whose lease has ended"
+			tried(wrong, now)
+			tried(one, until)
 			if mine, err := r.Take(t.Context(), one, now); err != nil || mine {
 				t.Errorf("what has failed is taken again: %v", err)
 			}
-			change(nil, []string{"msg_1", "msg_2"}, now)
-			two.State, two.DueAt = api.AlertOver, time.Time{}
+			later := now.Add(time.Hour)
+			change(alerts.Change{Seen: []string{"msg_1"}, Before: now.Add(time.Second), Now: later}) // nobody has seen two for long
+			one.SeenAt = later
+			over := two
+			over.State, over.DueAt = api.AlertOver, time.Time{}
 			page, err = r.List(t.Context(), "", 10)
-			is(page, err, two, one)
+			is(page, err, over, one)
 			late := two
-			late.State, late.Tries = api.AlertWaiting, 1 // its try ended after it was over
-			if err := r.Tried(t.Context(), late); err != nil {
-				t.Fatal(err)
-			}
-			two.Tries = 1
-			change([]api.Alert{again}, nil, now.Add(alerts.Kept))
+			late.State = api.AlertSent // its try ended after it was over
+			tried(late, now)
+			over.State = api.AlertSent
+			again.Kind, again.SeenAt = two.Kind, later
+			change(alerts.Change{Add: []api.Alert{again}, Now: later.Add(alerts.Kept)})
 			page, err = r.List(t.Context(), "", 10)
-			is(page, err, again, two, one)
-			change(nil, nil, now.Add(alerts.Kept+time.Second))
+			is(page, err, again, over, one)
+			change(alerts.Change{Now: later.Add(alerts.Kept + time.Second)})
 			open, err = r.List(t.Context(), "", 10)
-			is(open, err, again)
+			is(open, err, again, one)
 		})
 	}
 }
