@@ -70,9 +70,11 @@ func TestWhoseWord(t *testing.T) {
 		t.Cleanup(c.Close)
 		return c
 	}
-	if _, err := as("zoe").Launch(t.Context(), api.LaunchRequest{Name: "one", Repo: chatRepo, Prompt: "p"}); err != nil {
+	launched, err := as("zoe").Launch(t.Context(), api.LaunchRequest{Name: "one", Repo: chatRepo, Prompt: "p"})
+	if err != nil {
 		t.Fatal(err)
 	}
+	w.over(t, launched.Turn.ID)
 	if _, err := as("ann").Stop(t.Context(), "one", "enough"); err != nil {
 		t.Fatal(err)
 	}

@@ -194,21 +194,29 @@ func (e *Engine) SayAs(ctx context.Context, id bridge.AgentID, w Words) (bridge.
 		t.Said = e.said(a, t.ID, w.Author)
 		if w.Turn == "" {
 			if said, err = c.overtake(a, t); err != nil || said.ID != "" {
+				if err == nil {
+					err = c.spoke(a, said)
+				}
 				return err
 			}
 		}
 		if err := c.addTurnAt(&a, t, due); err != nil {
 			return err
 		}
-		if c.person.Name != "" {
-			if err := c.event(bridge.EventOperator, a, bridge.Event{Turn: t.ID, Text: c.person.Name + " said something to " + a.Name}); err != nil {
-				return err
-			}
+		if said, err = c.Turn(t.ID); err != nil {
+			return err
 		}
-		said, err = c.Turn(t.ID)
-		return err
+		return c.spoke(a, said)
 	}, bridge.NeedStory{Agent: id})
 	return said, notFound(err, "agent", string(id))
+}
+
+// spoke records that a person said something.
+func (c *change) spoke(to bridge.Agent, turn bridge.Turn) error {
+	if c.person.Name == "" {
+		return nil
+	}
+	return c.event(bridge.EventOperator, to, bridge.Event{Turn: turn.ID, Text: c.person.Name + " said something to " + to.Name})
 }
 
 // said names words by the turn that they were given first. They are the operator's without an author.
