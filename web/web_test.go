@@ -118,7 +118,7 @@ type noRelay struct{ bridge.ActionRunner }
 
 // world is a bridge with its page.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	engine  *engine.Engine
 	records *passes
 	handler http.Handler
@@ -739,7 +739,7 @@ type news struct {
 }
 
 // next returns the next news, without signs of life.
-func (r reader) next(t *testing.T) (n news) {
+func (r reader) next(t testing.TB) (n news) {
 	t.Helper()
 	for {
 		line, err := r.lines.ReadString('\n')
