@@ -2,11 +2,17 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
+	"drawbridge/bridge/words"
+	"drawbridge/cmd/drawbridge/internal/probe"
 	"drawbridge/config"
 	"drawbridge/internal/httpx"
 	"drawbridge/openai"
@@ -59,17 +65,55 @@ func (w *parts) backend(name string, u config.Upstream) (openai.Backend, error) 
 		b.Agents, b.Prefix = true, "cloud/"
 		b.Upstream, err = agents.NewCloud(behind)
 	case config.UpstreamChat:
-		models := map[string]passthrough.Model{}
-		for id, m := range u.Models {
-			models[id] = passthrough.Model{Model: m.Model, Context: m.Context}
-		}
 		b.Stateless = true
-		b.Upstream, err = passthrough.New(passthrough.Options{Name: name, URL: u.URL, Key: u.Key.Reveal(), Models: models, Log: w.log})
+		b.Upstream, err = newEndpoint(name, u, w.log)
 	}
 	if err == nil && !b.Agents { // the text of its answers is data, but for tokens that name an agent
 		b.Upstream = agents.Commanding{Upstream: b.Upstream, Commander: agents.NewCommander(w.engine), Agent: w.actsAs}
 	}
 	return b, err
+}
+
+// newEndpoint makes the backend of a chat completions endpoint.
+func newEndpoint(name string, u config.Upstream, log zerolog.Logger) (*passthrough.Endpoint, error) {
+	models := map[string]passthrough.Model{}
+	for id, m := range u.Models {
+		models[id] = passthrough.Model{Model: m.Model, Context: m.Context}
+	}
+	return passthrough.New(passthrough.Options{Name: name, URL: u.URL, Key: u.Key.Reveal(), Models: models, Log: log})
+}
+
+// askEndpoints asks each endpoint behind the OpenAI-compatible door once, for drawbridge check.
+func askEndpoints(ctx context.Context, cfg *config.Bridge) (out []probe.Finding) {
+	for _, name := range slices.Sorted(maps.Keys(cfg.OpenAI.Upstreams)) {
+		u := cfg.OpenAI.Upstreams[name]
+		if u.Kind != config.UpstreamChat {
+			continue
+		}
+		f := probe.Finding{What: "upstream " + name}
+		p, err := newEndpoint(name, u, zerolog.Nop())
+		if err != nil {
+			f.Detail = err.Error()
+			out = append(out, f)
+			continue
+		}
+		missing, listed, err := p.Check(ctx)
+		p.Close()
+		switch {
+		case err != nil:
+			f.Detail = err.Error()
+		case len(missing) > 0:
+			f.Detail = fmt.Sprintf("the endpoint does not list %s; correct model below openai.upstreams.%s.models", strings.Join(missing, ", "), name)
+		case listed == 0 && len(u.Models) == 0:
+			f.Detail = "the endpoint lists no model; start one there, or write openai.upstreams." + name + ".models"
+		case listed == 0:
+			f.OK, f.Detail = true, "the endpoint answers, and has no list of models to compare with"
+		default:
+			f.OK, f.Detail = true, fmt.Sprintf("the endpoint answers, and lists %s", words.Count(listed, "model"))
+		}
+		out = append(out, f)
+	}
+	return out
 }
 
 // actsAs returns the agent as which the answers to a token act, "" for none.

@@ -37,6 +37,7 @@ func (c checkCmd) Run(ctx context.Context, a app) error {
 		findings = append(findings, probe.Disks(cfg, uint64(c.Free)<<20)...)
 		findings = append(findings, probe.All(ctx, cfg, newCloud)...)
 		findings = append(findings, askModels(ctx, cfg)...)
+		findings = append(findings, askEndpoints(ctx, cfg)...)
 	}
 	ok := true
 	for _, f := range findings {

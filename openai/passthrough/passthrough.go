@@ -148,6 +148,29 @@ func (p *Endpoint) listed(ctx context.Context) ([]upstream.Model, error) {
 	return out, nil
 }
 
+// Check asks the endpoint which models it has, and returns those of the options that it does not list, by the endpoint's names. listed counts
+// what it lists. An endpoint that has no list is no fault where the options name the models.
+func (p *Endpoint) Check(ctx context.Context) (missing []string, listed int, err error) {
+	has, err := p.listed(ctx)
+	var refused *upstream.Error
+	switch {
+	case errors.As(err, &refused) && refused.Status == http.StatusNotFound && len(p.o.Models) > 0:
+		return nil, 0, nil
+	case refused != nil && refused.Status == http.StatusNotFound:
+		return nil, 0, fmt.Errorf("the endpoint has no list of models at its address (404); correct the url of upstream %s, which ends with /v1 mostly, or write its models", p.o.Name)
+	case refused != nil && refused.Code == "upstream_failed":
+		return nil, 0, fmt.Errorf("the endpoint failed when it was asked for its models; look into its log: %s", refused.Said)
+	case err != nil:
+		return nil, 0, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.o.Models)) {
+		if own := p.own(name); !slices.ContainsFunc(has, func(m upstream.Model) bool { return m.ID == own }) {
+			missing = append(missing, own)
+		}
+	}
+	return missing, len(has), nil
+}
+
 // own is the endpoint's name of a model.
 func (p *Endpoint) own(name string) string {
 	if m := p.o.Models[name]; m.Model != "" {

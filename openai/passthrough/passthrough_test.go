@@ -381,6 +381,49 @@ func TestModels(t *testing.T) {
 	}
 }
 
+// TestCheck: an endpoint is asked for its list, and what is wrong is named.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	answer := func(status int, body string) string {
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body))
+		}))
+		t.Cleanup(web.Close)
+		return web.URL
+	}
+	list := `{"data":[{"id":"own"},{"id":"b"}]}`
+	for name, c := range map[string]struct {
+		url    string
+		models map[string]passthrough.Model
+		want   string
+	}{
+		"all there":      {answer(200, list), map[string]passthrough.Model{"m": {Model: "own"}, "b": {}}, "[] of 2"},
+		"one missing":    {answer(200, list), map[string]passthrough.Model{"m": {Model: "qwen"}, "b": {}}, "[qwen] of 2"},
+		"none named":     {answer(200, list), nil, "[] of 2"},
+		"no list":        {answer(404, "{}"), map[string]passthrough.Model{"m": {}}, "[] of 0"},
+		"no list at all": {answer(404, "{}"), nil, "has no list of models at its address (404); correct the url"},
+		"a wrong key":    {answer(401, `{"error":{"message":"who are you"}}`), nil, "the endpoint refuses the bridge's key (401): who are you; correct the key"},
+		"it fails":       {answer(500, `{"error":"no memory"}`), nil, "the endpoint failed when it was asked for its models; look into its log: no memory"},
+		"a page":         {answer(200, "<html>"), nil, "the endpoint's list of models cannot be read"},
+		"nobody":         {"http://127.0.0.1:1", nil, "the endpoint cannot be reached; look whether it runs"},
+	} {
+		p, err := passthrough.New(passthrough.Options{Name: "local", URL: c.url, Models: c.models})
+		if err != nil {
+			t.Fatal(err)
+		}
+		missing, listed, err := p.Check(t.Context())
+		p.Close()
+		got := fmt.Sprint(missing, " of ", listed)
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
 // TestUnreachable: where no connection was made, nothing happened; where one broke, something may have.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
