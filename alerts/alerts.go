@@ -26,11 +26,11 @@ const (
 	perMinute = 30
 	// settle is how long changes are collected before the bridge looks again, beat how often it looks without a change.
 	settle = 2 * time.Second
-	beat   = 15 * time.Second
+	beat   = time.Minute
 	// gone is how long nobody may see that something waits before it waits no more. What comes back earlier is not told again: a budget waits
 	// only while the tree works, a relay comes and goes, and other bridges may see something else. Each bridge notes what it sees each noteEach.
 	gone     = 10 * time.Minute
-	noteEach = 2 * time.Minute
+	noteEach = 3 * time.Minute
 	// sendTimeout bounds one try. Another bridge on the same database leaves the alert alone for the time of lease, by its own clock.
 	sendTimeout = 15 * time.Second
 	lease       = 5 * time.Minute
@@ -111,7 +111,7 @@ func (s *Service) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait, err := s.step(ctx)
 		if err != nil && ctx.Err() == nil {
-			s.o.Log.Warn().Str("error", bridge.SafeMessage(err)).Msg("nobody knows what to tell the alerts' address; the bridge looks again soon")
+			s.o.Log.Warn().Str("error", bridge.SafeMessage(err)).Msg("the bridge cannot read what waits, or cannot record its alerts; it tries again soon")
 			wait = beat
 		}
 		tick := time.NewTimer(wait)
@@ -143,7 +143,7 @@ func (s *Service) step(ctx context.Context) (time.Duration, error) {
 			continue
 		}
 		if a.Tries > len(waits) { // the last try was cut off, and nobody knows what came of it
-			a.State, a.Trouble = api.AlertFailed, "the bridge ended while it sent the alert"
+			a.State, a.Trouble = api.AlertFailed, "the bridge stopped during the last try; look at the page"
 			return 0, s.o.Records.Tried(ctx, a, a.DueAt)
 		}
 		if full := s.rates.Take(""); full > 0 {

@@ -11,14 +11,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"code.dny.dev/ssrf"
 	"github.com/go-resty/resty/v2"
 
 	"drawbridge/api"
@@ -73,7 +72,10 @@ const maxAnswer = 64 << 10
 func newPoster(o Options) *poster {
 	send := o.Transport
 	if send == nil {
-		dialer := &net.Dialer{Timeout: sendTimeout, Control: func(_, address string, _ syscall.RawConn) error { return mayDial(address, o.Private) }}
+		dialer := &net.Dialer{Timeout: sendTimeout}
+		if !o.Private { // asked after the name was looked up, so that no name leads around it
+			dialer.Control = ssrf.New(ssrf.WithAnyPort()).Safe
+		}
 		// Without a proxy: it would choose the address itself.
 		send = &http.Transport{DialContext: dialer.DialContext, ForceAttemptHTTP2: true, MaxIdleConns: 1, MaxResponseHeaderBytes: maxAnswer, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: sendTimeout}
 	}
@@ -89,10 +91,7 @@ func (p *poster) send(ctx context.Context, id string, body []byte) error {
 	at := strconv.FormatInt(p.o.Now().Unix(), 10)
 	answer, err := p.rest.R().SetContext(ctx).SetBody(body).SetHeader("webhook-id", id).SetHeader("webhook-timestamp", at).
 		SetHeader("webhook-signature", sign(p.o.Keys, id, at, body)).Post(p.o.URL)
-	switch {
-	case errors.Is(err, resty.ErrResponseBodyTooLarge):
-		return status(answer.StatusCode())
-	case err != nil:
+	if err != nil && !errors.Is(err, resty.ErrResponseBodyTooLarge) { // nobody reads the body
 		return unreached(err)
 	}
 	return status(answer.StatusCode())
@@ -103,34 +102,33 @@ func status(code int) error {
 	case code >= 200 && code < 300:
 		return nil
 	case code >= 300 && code < 400:
-		return fmt.Errorf("the address answered %d: it leads elsewhere; write the address where it leads into alerts.url", code)
+		return fmt.Errorf("the address answered %d, a redirect; write the redirect's target as alerts.url", code)
 	}
-	return fmt.Errorf("the address answered %d", code)
+	return fmt.Errorf("the address answered %d; look into the receiver's log", code)
 }
 
 // unreached says why nobody answered. It repeats nothing of what the other side sent, and no name: a host's name may be a secret, too.
 func unreached(err error) error {
-	var private privateError
 	var name *net.DNSError
 	var timeout interface{ Timeout() bool }
 	var op *net.OpError
 	var why syscall.Errno
 	var certificate *tls.CertificateVerificationError
 	switch {
-	case errors.As(err, &private):
-		return private
+	case errors.Is(err, ssrf.ErrProhibitedIP):
+		return errors.New("the address leads to an IP address that is not public; to allow that, write private: true below alerts")
 	case errors.As(err, &name) && name.IsNotFound:
 		return errors.New("the host of the address is not known; correct alerts.url")
 	case errors.As(err, &name):
-		return errors.New("the host of the address cannot be looked up now")
+		return errors.New("the host of the address cannot be looked up now; look at this machine's DNS")
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return fmt.Errorf("nobody answered within %s", sendTimeout)
+		return fmt.Errorf("nobody answered within %s; look into the receiver's log", sendTimeout)
 	case errors.As(err, &certificate):
-		return errors.New("the certificate of the address is not valid, or this machine does not trust it")
+		return errors.New("the certificate of the address is not valid here; renew it, or let this machine trust it")
 	case errors.As(err, &op) && errors.As(op.Err, &why):
-		return fmt.Errorf("the address cannot be reached: %w", why)
+		return fmt.Errorf("the address cannot be reached (%w); look whether the receiver runs", why)
 	}
-	return errors.New("the address did not answer as a web server does")
+	return errors.New("the address did not answer as a web server does; correct alerts.url")
 }
 
 // sign signs with each key, as Standard Webhooks 1.0.0 says: https://www.standardwebhooks.com
@@ -143,38 +141,6 @@ func sign(keys [][]byte, id, at string, body []byte) string {
 		all = append(all, "v1,"+base64.StdEncoding.EncodeToString(h.Sum(nil)))
 	}
 	return strings.Join(all, " ")
-}
-
-// privateError says that an address is not public.
-type privateError struct{ address string }
-
-// Error implements error.
-func (e privateError) Error() string {
-	return "the address leads to " + e.address + ", which is not public; to allow that, write private: true below alerts"
-}
-
-// special are networks that lead into machines and houses, or nowhere, besides those that package netip names.
-// From the IANA special-purpose address registries.
-var special = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("192.88.99.0/24"),
-	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("240.0.0.0/4"),
-	netip.MustParsePrefix("2001::/23"), netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("3fff::/20"),
-}
-
-// unicast6 is the only part of IPv6 that leads to machines of others.
-var unicast6 = netip.MustParsePrefix("2000::/3")
-
-// mayDial refuses an address that is not public. It is asked after the name was looked up, so that no name leads around it.
-func mayDial(address string, private bool) error {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
-	ip := at.Addr().Unmap().WithZone("")
-	if private || (ip.Is4() || unicast6.Contains(ip)) && ip.IsGlobalUnicast() && !ip.IsPrivate() && !slices.ContainsFunc(special, func(n netip.Prefix) bool { return n.Contains(ip) }) {
-		return nil
-	}
-	return privateError{ip.String()}
 }
 
 // silent drops what resty would log: it names the address.

@@ -28,7 +28,7 @@ type Alert struct {
 	TriedAt time.Time `json:"tried_at,omitzero"`
 	DueAt   time.Time `json:"due_at,omitzero"`
 	// SeenAt is when a bridge last saw that it waits; a few minutes late.
-	SeenAt time.Time `json:"seen_at"`
+	SeenAt time.Time `json:"-"`
 }
 
 // About reports whether the alert is about a need.
@@ -66,7 +66,7 @@ type Alerts interface {
 // noAlerts is what a bridge without alerts answers.
 func (h *Handler) noAlerts() error {
 	if h.o.Alerts == nil {
-		return bridge.Errorf(bridge.NotFound, "this bridge sends no alerts; alerts.url in bridge.yaml says where they go")
+		return bridge.Errorf(bridge.NotFound, "this bridge sends no alerts; write alerts.url and alerts.secret into bridge.yaml, and restart the bridge")
 	}
 	return nil
 }

@@ -155,7 +155,7 @@ func New(o Options) (*Handler, error) {
 		o.Metrics = NewMetrics(o.Version)
 	}
 	h := &Handler{o: o, began: o.Now(), rates: rates.New(o.Chat.PerMinute, o.Now)}
-	if err := h.hire(); err != nil {
+	if err := h.setOperators(); err != nil {
 		return nil, err
 	}
 	if o.MetricsToken != "" {

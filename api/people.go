@@ -27,8 +27,8 @@ type operator struct {
 	token httpx.Token
 }
 
-// hire makes the operators known: the owner of Options.Token, and Options.Operators.
-func (h *Handler) hire() error {
+// setOperators makes the operators known: the owner of Options.Token, and Options.Operators.
+func (h *Handler) setOperators() error {
 	for _, o := range h.operators() {
 		token, err := httpx.NewToken(o.Token)
 		if err != nil {
@@ -98,7 +98,7 @@ func (l route) changes() bool {
 
 // record leaves an event of what a person did, unless their step has left one.
 func (h *Handler) record(ctx context.Context) {
-	if bridge.Told(ctx) {
+	if bridge.Recorded(ctx) {
 		return
 	}
 	if err := h.o.Engine.Change(ctx, func(bridge.Change) error { return nil }); err != nil { // the step itself records the person's word

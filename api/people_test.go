@@ -99,7 +99,7 @@ func TestWhoseWord(t *testing.T) {
 		}
 	}
 	list, err = w.client.History(t.Context(), api.EventOptions{Kinds: []string{bridge.EventOperator}, Limit: 10})
-	if err != nil || len(list.Events) != 2 || list.Events[1].Text != "zoe said something to one" || list.Events[0].Text != "zoe sent POST /v1/agents/one/join" || list.Events[0].Fields["by"] != "zoe" {
+	if err != nil || len(list.Events) != 2 || list.Events[1].Text != "zoe said something to one" || list.Events[0].Text != "zoe changed something by POST /v1/agents/one/join" || list.Events[0].Fields["by"] != "zoe" {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if s, err := as("vic").Status(t.Context()); err != nil || s.Operator != (api.StatusOperator{Name: "vic", Role: "viewer"}) {

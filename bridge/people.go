@@ -52,10 +52,10 @@ func (e Event) Impersonal() Event {
 
 type personKey struct{}
 
-// asking is a person in a context. told is set once an event names them.
+// asking is a person in a context. recorded is set once an event names them.
 type asking struct {
 	Person
-	told *atomic.Bool
+	recorded *atomic.Bool
 }
 
 // ByPerson returns a context whose steps record the person in their events.
@@ -69,15 +69,15 @@ func PersonOf(ctx context.Context) (p Person, ok bool) {
 	return a.Person, ok
 }
 
-// NoteTold notes that an event names the person of the context, and Told reports it. There is nothing to tell of nobody.
-func NoteTold(ctx context.Context) {
+// NoteRecorded notes that an event names the person of the context.
+func NoteRecorded(ctx context.Context) {
 	if a, ok := ctx.Value(personKey{}).(asking); ok {
-		a.told.Store(true)
+		a.recorded.Store(true)
 	}
 }
 
-// Told is the other half of NoteTold.
-func Told(ctx context.Context) bool {
+// Recorded reports whether an event names the person of the context. There is nothing to record of nobody.
+func Recorded(ctx context.Context) bool {
 	a, ok := ctx.Value(personKey{}).(asking)
-	return !ok || a.told.Load()
+	return !ok || a.recorded.Load()
 }

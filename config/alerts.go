@@ -73,15 +73,18 @@ func (c *checker) alerts(a Alerts) {
 
 func (c *checker) alertSecret(at string, s Secret, required bool) {
 	if s.Len() == 0 {
-		if required || c.file.Has(at) {
+		switch {
+		case required:
 			c.problem(at, "", "is required", alertRemedy)
+		case c.file.Has(at):
+			c.problem(at, "", "is empty", "write the earlier secret, or remove the key")
 		}
 		return
 	}
 	key, err := alertKey(s)
 	switch {
 	case err != nil:
-		c.problem(at, "", "is not whsec_ and base64", alertRemedy)
+		c.problem(at, "", "is not whsec_ followed by base64", alertRemedy)
 	case len(key) < minAlertKey || len(key) > maxAlertKey:
 		c.problem(at, "", "does not have 24 to 64 bytes", alertRemedy)
 	}

@@ -110,13 +110,13 @@ func (d *Door) readResponses(ctx context.Context, t Token, body []byte) (*asked,
 	if err != nil {
 		return nil, err
 	}
-	var joined joiner
+	joined := joiner{messages: history}
 	for i, item := range items {
 		if err := joined.add(fmt.Sprintf("input[%d]", i), item); err != nil {
 			return nil, err
 		}
 	}
-	history = append(history, joined.messages...)
+	history = joined.messages
 	if q.Store == nil || *q.Store {
 		if raw := mustJSON(history); len(raw) <= maxHistory {
 			more.history = raw
@@ -185,14 +185,12 @@ func (q *responsesRequest) settings(chat map[string]any, more *responsesAsked) (
 	if err != nil {
 		return err
 	}
-	if len(functions) > 0 {
-		chat["tools"] = functions
-		choice, err := more.tools.choice(q.ToolChoice)
-		if err != nil {
-			return err
-		}
-		put("tool_choice", choice)
+	choice, err := more.tools.choice(q.ToolChoice)
+	if err != nil || len(functions) == 0 {
+		return err
 	}
+	chat["tools"] = functions
+	put("tool_choice", choice)
 	return nil
 }
 
@@ -203,7 +201,7 @@ func responseFormat(raw json.RawMessage) (json.RawMessage, error) {
 	}
 	var all map[string]json.RawMessage
 	if json.Unmarshal(raw, &all) != nil {
-		return nil, invalid("text.format", "invalid_type", "text.format is not an object")
+		return nil, invalid("text.format", "invalid_type", "text.format is not an object; send one with a type")
 	}
 	switch kind := textOf(all["type"]); kind {
 	case "text":
@@ -267,7 +265,7 @@ func instructions(raw json.RawMessage) (*chatMessage, error) {
 	}
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
-		return nil, invalid("instructions", "invalid_type", "instructions is not a string")
+		return nil, invalid("instructions", "invalid_type", "instructions is not a text; send one")
 	}
 	if text == "" {
 		return nil, nil
@@ -282,7 +280,7 @@ func readInput(raw json.RawMessage) (items []inputItem, err error) {
 		return []inputItem{{Role: "user", Content: raw}}, nil
 	}
 	if err := json.Unmarshal(raw, &items); err != nil {
-		return nil, invalid("input", "invalid_type", "input is neither a text nor a list of items")
+		return nil, invalid("input", "invalid_type", "input is neither; send a text or a list of items")
 	}
 	if len(items) > maxMessages {
 		return nil, invalid("input", "array_above_max_length", fmt.Sprintf("input has %d items, at most %d are taken; shorten the history", len(items), maxMessages))
@@ -380,7 +378,12 @@ func (j *joiner) message(at string, i inputItem) error {
 // call adds a call to the answer that it belongs to. Clients that run calls one after the other write each output behind its call.
 func (j *joiner) call(at, id, name, arguments string) error {
 	if id == "" || name == "" {
-		return invalid(at, "missing_required_parameter", at+" lacks its call_id or its name")
+		return invalid(at, "missing_required_parameter", at+" lacks its call_id or its name; send both")
+	}
+	if turnOf(id) != "" && slices.ContainsFunc(j.messages, func(m chatMessage) bool {
+		return slices.ContainsFunc(m.ToolCalls, func(c chatCall) bool { return c.ID == id })
+	}) {
+		return nil // previous_response_id brought it already
 	}
 	to := -1
 	for n := len(j.messages) - 1; n >= 0 && j.messages[n].Role != "user" && j.messages[n].Role != "system" && j.messages[n].Role != "developer"; n-- {
@@ -414,7 +417,7 @@ func contentParts(at string, raw json.RawMessage) (any, error) {
 		Detail   string `json:"detail"`
 	}
 	if err := json.Unmarshal(raw, &parts); err != nil {
-		return nil, invalid(at, "invalid_type", at+" is neither a text nor a list of parts")
+		return nil, invalid(at, "invalid_type", at+" is neither; send a text or a list of parts")
 	}
 	var texts []string
 	var out []any

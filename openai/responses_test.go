@@ -246,10 +246,10 @@ func TestPreviousResponse(t *testing.T) {
 	}
 }
 
-// TestResponsesPark: a turn that waits for the caller's tools goes on with their outputs, also when only they are sent.
+// TestResponsesPark: a turn that waits for the caller's tools goes on with their outputs, also behind previous_response_id.
 func TestResponsesPark(t *testing.T) {
 	t.Parallel()
-	for _, only := range []bool{false, true} {
+	for _, c := range []struct{ named, items bool }{{false, true}, {true, false}, {true, true}} { // some clients send the calls again, and name the response
 		f := &fake{say: func(upstream.Request) []upstream.Event {
 			return append(calls("ls", "pwd"), upstream.Event{Kind: upstream.Text, Text: "Done"}, upstream.Event{Kind: upstream.Ended, Finish: "stop"})
 		}}
@@ -259,9 +259,11 @@ func TestResponsesPark(t *testing.T) {
 		if len(r.Output) != 2 {
 			t.Fatal(body)
 		}
-		before, input := `"previous_response_id":"`+r.ID+`",`, ""
-		if !only {
-			before, input = "", `{"role":"user","content":"go"},`
+		before, input := "", `{"role":"user","content":"go"},`
+		if c.named {
+			before, input = `"previous_response_id":"`+r.ID+`",`, ""
+		}
+		if c.items {
 			for _, i := range r.Output {
 				raw, _ := json.Marshal(i)
 				input += string(raw) + ","
@@ -272,7 +274,7 @@ func TestResponsesPark(t *testing.T) {
 		}
 		status, body := w.post("/v1/responses", respond(before+`"input":[`+strings.TrimSuffix(input, ",")+`],`+responseTools))
 		if status != 200 || !strings.Contains(body, `"text":"Done"`) || f.starts() != 1 {
-			t.Fatalf("only %t: %d %s; %d starts", only, status, body, f.starts())
+			t.Fatalf("%+v: %d %s; %d starts", c, status, body, f.starts())
 		}
 		if got, _ := json.Marshal(f.turns[f.started[0].Turn].got); !strings.Contains(string(got), `"CallID":"up_0","Text":"out 0"`) || !strings.Contains(string(got), `"CallID":"up_1","Text":"out 1"`) {
 			t.Errorf("results: %s", got)
@@ -329,6 +331,8 @@ func TestResponsesRefused(t *testing.T) {
 		`"input":7`: "input", `"input":[{"type":"item_reference","id":"x"}]`: "input[0].type", `"input":[{"role":"user","content":[{"type":"input_file"}]}]`: "input[0].content[0].type", `"input":"x","instructions":{}`: "instructions",
 		`"input":[{"type":"function_call","name":"x"}]`: "input[0]", `"input":[{"type":"function_call_output","output":"x"}]`: "input[0].call_id", `"input":"x","text":{"format":{"type":"xml"}}`: "text.format.type",
 		`"input":"x","tools":[{"type":"function","name":"a"},{"type":"custom","name":"a"}]`: "tools[1].name", `"input":"x","tools":[{"type":"function","name":"a"}],"tool_choice":{"type":"web_search"}`: "tool_choice",
+		`"input":"x","tools":[{"type":"web_search"}],"tool_choice":"required"`: "tool_choice", `"input":"x","tools":[{"type":"web_search"}],"tool_choice":{"type":"web_search"}`: "tool_choice",
+		`"input":"x","tools":[{"type":"function","name":"a"}],"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"web_search"}]}`: "tool_choice",
 		`"input":[{"role":"robot","content":"x"}]`: "messages[0].role",
 	} {
 		status, body := w.post("/v1/responses", respond(fields))

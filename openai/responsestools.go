@@ -59,7 +59,7 @@ func (t *responsesTools) within(at, namespace string, list []json.RawMessage) (f
 		at := fmt.Sprintf("%s[%d]", at, i)
 		var o offeredTool
 		if err := json.Unmarshal(raw, &o); err != nil {
-			return nil, invalid(at, "invalid_type", at+" is not a tool")
+			return nil, invalid(at, "invalid_type", at+" is not a tool; send an object with a type")
 		}
 		switch {
 		case o.Type == "namespace" && namespace == "":
@@ -77,7 +77,7 @@ func (t *responsesTools) within(at, namespace string, list []json.RawMessage) (f
 		}
 		name := flatName(namespace, o.Name)
 		if _, twice := t.byName[name]; twice {
-			return nil, invalid(at+".name", "invalid_value", fmt.Sprintf("two tools are named %q", name))
+			return nil, invalid(at+".name", "invalid_value", fmt.Sprintf("two tools are named %q; rename one", name))
 		}
 		t.byName[name] = responsesTool{Namespace: namespace, Name: o.Name, Custom: o.Type == "custom"}
 		functions = append(functions, chatTool{"function", chatToolFunction{name, o.Description, o.Parameters, o.Strict}})
@@ -96,8 +96,12 @@ func syntax(format json.RawMessage) string {
 
 // choice is tool_choice in the form of a chat completion request.
 func (t *responsesTools) choice(raw json.RawMessage) (json.RawMessage, error) {
+	none := invalid("tool_choice", "unsupported_value", "tool_choice demands a tool, and the request offers no function that fits; offer one, or leave tool_choice out")
 	var word string
 	if isNull(raw) || json.Unmarshal(raw, &word) == nil {
+		if word == "required" && len(t.byName) == 0 {
+			return nil, none
+		}
 		return raw, nil
 	}
 	var named struct {
@@ -109,13 +113,16 @@ func (t *responsesTools) choice(raw json.RawMessage) (json.RawMessage, error) {
 		} `json:"tools"`
 	}
 	if err := json.Unmarshal(raw, &named); err != nil {
-		return nil, invalid("tool_choice", "invalid_type", "tool_choice is neither a word nor an object")
+		return nil, invalid("tool_choice", "invalid_type", "tool_choice is neither; use auto, none, required, or name a function")
 	}
 	one := func(name string) map[string]any {
 		return map[string]any{"type": "function", "function": map[string]string{"name": name}}
 	}
 	switch named.Type {
 	case "function", "custom":
+		if len(t.byName) == 0 {
+			return nil, none
+		}
 		return mustJSON(one(named.Name)), nil
 	case "allowed_tools":
 		var tools []any
@@ -123,6 +130,9 @@ func (t *responsesTools) choice(raw json.RawMessage) (json.RawMessage, error) {
 			if _, there := t.byName[n.Name]; there {
 				tools = append(tools, one(n.Name))
 			}
+		}
+		if len(tools) == 0 {
+			return nil, none
 		}
 		return mustJSON(map[string]any{"type": named.Type, named.Type: map[string]any{"mode": named.Mode, "tools": tools}}), nil
 	}

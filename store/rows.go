@@ -1,6 +1,9 @@
 package store
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Rows runs statements on tables that belong to one room alone, such as what the OpenAI-compatible door keeps. Placeholders are $1, $2, …
 // in both dialects. It lives as long as the call that got it.
@@ -34,3 +37,9 @@ func (s *Store) WriteRows(ctx context.Context, fn func(Rows) error) error {
 func (s *Store) ReadRows(ctx context.Context, fn func(Rows) error) error {
 	return s.look(ctx, func(t *tx) error { return fn(Rows{t}) })
 }
+
+// Micros is how times are kept; 0 is the zero time.
+func Micros(t time.Time) int64 { return micros(t) }
+
+// FromMicros is the other half of Micros, in UTC.
+func FromMicros(n int64) time.Time { return fromMicros(n) }

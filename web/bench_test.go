@@ -10,7 +10,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"drawbridge/api"
 	"drawbridge/bridge"
 	"drawbridge/bridge/engine"
 	"drawbridge/parser"
@@ -27,24 +26,7 @@ func BenchmarkPage(b *testing.B) {
 	}
 	defer db.Close()
 	fill(b, db)
-	rules, _ := policy.New(policy.Rules{Repos: []policy.RepoRule{{Pattern: "github.com/me/careful", Approval: policy.Approval{Mode: policy.ApprovalEach}}}})
-	allow := func() *policy.Policy { return rules }
-	e, err := engine.New(engine.Options{Store: db, Runtime: &cloud{}, Actions: noRelay{}, Policy: allow, Log: zerolog.Nop(), Keys: bridge.Keys{Current: bridge.Key{ID: "k1", Secret: []byte(strings.Repeat("k", 32))}}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	w := &world{records: &passes{all: map[string]web.Pass{}}}
-	if w.handler, err = api.New(api.Options{Engine: e, Policy: allow, Token: operatorToken, Log: zerolog.Nop(), Page: func(c *api.Client, people []api.Operator) (api.Page, error) {
-		w.client = c
-		return web.New(web.Options{API: c, Watch: e.Watch, Records: w.records, Operators: people})
-	}}); err != nil {
-		b.Fatal(err)
-	}
-	link, err := w.client.PageLink(owner(b.Context()), "")
-	if err != nil {
-		b.Fatal(err)
-	}
-	w.cookie, _, _ = strings.Cut(w.spend(link.Path).Header().Get("Set-Cookie"), ";")
+	w := benchWorld(b, db, &cloud{})
 	for _, place := range []struct{ name, path, want string }{
 		{"needs", "/", "20 of 64"},
 		{"agents", "/agents", "the newest 500"},
@@ -63,6 +45,21 @@ func BenchmarkPage(b *testing.B) {
 			}
 		})
 	}
+}
+
+// benchWorld is a bridge on a database, and a browser that is logged in. Nothing runs yet.
+func benchWorld(b *testing.B, db *store.Store, runtime *cloud) *world {
+	b.Helper()
+	rules, _ := policy.New(policy.Rules{Repos: []policy.RepoRule{{Pattern: "github.com/me/careful", Approval: policy.Approval{Mode: policy.ApprovalEach}}}, OperatorRepos: []string{"github.com/me/agent-env"}, Limits: policy.Limits{TurnsPerChain: 1000}})
+	w := &world{t: b, rules: rules, records: &passes{all: map[string]web.Pass{}}}
+	var err error
+	if w.engine, err = engine.New(engine.Options{Store: db, Runtime: runtime, Actions: noRelay{}, Policy: func() *policy.Policy { return rules }, Log: zerolog.Nop(),
+		Keys: bridge.Keys{Current: bridge.Key{ID: "k1", Secret: []byte(strings.Repeat("k", 32))}}, PollMin: time.Second, PollMax: time.Second}); err != nil {
+		b.Fatal(err)
+	}
+	w.open(operatorToken, "")
+	w.logIn()
+	return w
 }
 
 // fill writes the agents.

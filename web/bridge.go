@@ -102,7 +102,7 @@ func large(n int64) string {
 
 // alerts are those that were sent, the newest first.
 func (p *Page) alerts(all []api.Alert) rules {
-	list := rules{Key: "alerts", Title: "Alerts that went out", Head: []string{"Kind", "Agent", "Made", "State", "Tries"}}
+	list := rules{Key: "alerts", Title: "Alerts", Head: []string{"Kind", "Agent", "Made", "State", "Tries"}}
 	for _, a := range all {
 		state := a.State
 		if a.Trouble != "" {

@@ -12,15 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"drawbridge/api"
-	"drawbridge/bridge"
-	"drawbridge/bridge/engine"
 	"drawbridge/internal/pause"
-	"drawbridge/policy"
 	"drawbridge/store"
-	"drawbridge/web"
 )
 
 // atWork is a bridge in SQLite with so many agents, whose page somebody can open.
@@ -30,27 +24,13 @@ func atWork(b *testing.B, agents int) *world {
 	if err != nil {
 		b.Fatal(err)
 	}
-	rules, _ := policy.New(policy.Rules{Repos: []policy.RepoRule{{Pattern: "github.com/me/careful", Approval: policy.Approval{Mode: policy.ApprovalEach}}}, OperatorRepos: []string{"github.com/me/agent-env"},
-		Limits: policy.Limits{TurnsPerChain: 1000}})
-	allow := func() *policy.Policy { return rules }
 	runtime := &cloud{runs: map[string]string{}, reply: func(text string) string {
 		if _, what, asks := strings.Cut(text, "ask "); asks {
 			return "SUBAGENT: repo=github.com/me/careful, prompt=Look at " + strings.Fields(what)[0]
 		}
 		return "Done."
 	}}
-	w := &world{t: b, records: &passes{all: map[string]web.Pass{}}}
-	w.engine, err = engine.New(engine.Options{Store: db, Runtime: runtime, Actions: noRelay{}, Policy: allow, Log: zerolog.Nop(), Keys: bridge.Keys{Current: bridge.Key{ID: "k1", Secret: []byte(strings.Repeat("k", 32))}},
-		PollMin: 100 * time.Millisecond, PollMax: 100 * time.Millisecond})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if w.handler, err = api.New(api.Options{Engine: w.engine, Policy: allow, Token: operatorToken, Log: zerolog.Nop(), Page: func(c *api.Client, people []api.Operator) (api.Page, error) {
-		w.client = c
-		return web.New(web.Options{API: c, Watch: w.engine.Watch, Records: w.records, Operators: people})
-	}}); err != nil {
-		b.Fatal(err)
-	}
+	w := benchWorld(b, db, runtime)
 	ctx, cancel := context.WithCancel(b.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = w.engine.Run(ctx) })
@@ -60,11 +40,6 @@ func atWork(b *testing.B, agents int) *world {
 			b.Fatal(err)
 		}
 	}
-	link, err := w.client.PageLink(owner(b.Context()), "")
-	if err != nil {
-		b.Fatal(err)
-	}
-	w.cookie, _, _ = strings.Cut(w.spend(link.Path).Header().Get("Set-Cookie"), ";")
 	return w
 }
 

@@ -528,6 +528,23 @@ func TestOperators(t *testing.T) {
 	})
 }
 
+// TestVerbs: the page shows a person the buttons that the API takes from them.
+func TestVerbs(t *testing.T) {
+	t.Parallel()
+	play(t, asksOnce, func(t *testing.T, w *world) {
+		w.join()
+		w.open(operatorToken, "")
+		web.Verbs(func(word string, admins bool, say func(context.Context, *api.Client) error) {
+			for role, may := range map[bridge.Role]bool{bridge.RoleViewer: false, bridge.RoleApprover: !admins} {
+				err := say(bridge.ByPerson(t.Context(), bridge.Person{Name: "ann", Role: role}), w.client)
+				if refused := err != nil && strings.Contains(err.Error(), "ann has the role"); refused == may {
+					t.Errorf("%s by the role %s: %v", word, role, err)
+				}
+			}
+		})
+	})
+}
+
 // TestDecide: a person sees a command whole, and their word goes to what they were shown alone.
 func TestDecide(t *testing.T) {
 	t.Parallel()
@@ -1244,7 +1261,7 @@ func TestBridge(t *testing.T) {
 	t.Parallel()
 	play(t, asksOnce, func(t *testing.T, w *world) {
 		w.logIn()
-		if page := w.get("/bridge").Body.String(); strings.Contains(page, "Alerts that went out") || !strings.Contains(page, "Health") {
+		if page := w.get("/bridge").Body.String(); strings.Contains(page, "<h2>Alerts</h2>") || !strings.Contains(page, "Health") {
 			t.Errorf("without alerts:\n%s", page)
 		}
 		now := time.Now()

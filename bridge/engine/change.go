@@ -45,10 +45,10 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error, hints ...br
 	err := e.o.Store.Update(ctx, func(tx *bridge.Scene) error {
 		ids.given = 0
 		c = &change{Scene: tx, e: e, now: now, ids: ids.id, person: person}
-		if err := fn(c); err != nil || len(c.told) > 0 || person.Request == "" || bridge.Told(ctx) {
+		if err := fn(c); err != nil || len(c.told) > 0 || person.Request == "" || bridge.Recorded(ctx) {
 			return err
 		}
-		return c.event(bridge.EventOperator, bridge.Agent{}, bridge.Event{Text: person.Name + " sent " + person.Request}) // no word of a person goes unrecorded
+		return c.event(bridge.EventOperator, bridge.Agent{}, bridge.Event{Text: person.Name + " changed something by " + person.Request}) // no word of a person goes unrecorded
 	}, hints...)
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error, hints ...br
 		e.o.OnEvent(ev)
 	}
 	if len(c.told) > 0 {
-		bridge.NoteTold(ctx)
+		bridge.NoteRecorded(ctx)
 	}
 	if !bridge.IsUnheard(ctx) {
 		e.Wake()

@@ -40,7 +40,7 @@ type alertsCmd struct {
 
 // Help shows an example.
 func (alertsCmd) Help() string {
-	return "The bridge sends an alert to alerts.url of bridge.yaml when something begins to wait for a person. An alert that does not arrive is sent up to nine times more within four days, as long as the thing waits.\n\nExample:\n  drawbridge alerts --test"
+	return "The bridge sends an alert to alerts.url of bridge.yaml when something begins to wait for a person. If an alert does not arrive, the bridge sends it up to nine more times. It stops after four days at most, or when the thing no longer waits.\n\nExample:\n  drawbridge alerts --test"
 }
 
 // Run lists alerts, or sends a test.
@@ -59,7 +59,7 @@ func (c alertsCmd) Run(ctx context.Context, a app) error {
 	if err != nil || c.JSON {
 		return firstError(err, func() error { return printJSON(a.stdout, list) })
 	}
-	out := rows{head: []string{"AGE", "STATE", "TRIES", "KIND", "AGENT", "WHY NOT"}, none: "No alerts."}
+	out := rows{head: []string{"AGE", "STATE", "TRIES", "KIND", "AGENT", "TROUBLE"}, none: "No alerts."}
 	for _, l := range list.Alerts {
 		out.rows = append(out.rows, row{cells: []string{age(l.MadeAt, time.Now()), l.State, fmt.Sprint(l.Tries), l.Kind, cmp.Or(l.Agent, "-"), short(cmp.Or(l.Trouble, "-"), maxNote)}})
 	}

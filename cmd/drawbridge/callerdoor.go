@@ -105,7 +105,7 @@ func askEndpoints(ctx context.Context, cfg *config.Bridge) (out []probe.Finding)
 		case len(missing) > 0:
 			f.Detail = fmt.Sprintf("the endpoint does not list %s; correct model below openai.upstreams.%s.models", strings.Join(missing, ", "), name)
 		case listed == 0 && len(u.Models) == 0:
-			f.Detail = "the endpoint lists no model; start one there, or write openai.upstreams." + name + ".models"
+			f.Detail = "the endpoint lists no model; start a model there, then type drawbridge check again"
 		case listed == 0:
 			f.OK, f.Detail = true, "the endpoint answers, and has no list of models to compare with"
 		default:

@@ -69,7 +69,7 @@ type cli struct {
 
 	Status     statusCmd     `cmd:"" help:"Show on one screen what waits for you, and how agents, relays and bridge are." group:"Watch"`
 	Open       openCmd       `cmd:"" help:"Open the page in your browser: what waits for you, and what agents do." group:"Watch"`
-	Alerts     alertsCmd     `cmd:"" help:"List the alerts that told a program of yours what waits, or send a test." group:"Watch"`
+	Alerts     alertsCmd     `cmd:"" help:"List the alerts to a program of yours about what waits, or send a test." group:"Watch"`
 	Watch      watchCmd      `cmd:"" help:"Tell in lines what agents do, until Ctrl-C." group:"Watch"`
 	Agents     agentsCmd     `cmd:"" help:"List agents." group:"Watch"`
 	Turns      turnsCmd      `cmd:"" help:"List an agent's turns." group:"Watch"`

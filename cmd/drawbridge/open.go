@@ -13,13 +13,13 @@ import (
 
 type openCmd struct {
 	Print bool   `help:"Print the link, and open no browser."`
-	As    string `help:"Make the link for this operator of bridge.yaml, and print it. You must be an admin." placeholder:"NAME"`
+	As    string `help:"Make the link for this person below operators in bridge.yaml, and print it. For another person, you must be an admin." placeholder:"NAME"`
 	target
 }
 
 // Help shows examples.
 func (openCmd) Help() string {
-	return "The page shows what waits for you and what agents do, and takes your decisions. The command makes a link that works once, for ten minutes, and opens the link in your browser. The browser then stays logged in for 14 days. Without a desktop, or with --print, the command prints the link. At a terminal, it draws the link as a QR code, too, if a phone can reach the address. Whoever opens the link first has your role there, so keep it to yourself. With --as, the link is for somebody else, who then has their own role.\n\nExamples:\n  drawbridge open\n  drawbridge open --print\n  drawbridge open --as ann"
+	return "The page shows what waits for you and what agents do, and takes your decisions. The command makes a link that works once, for ten minutes, and opens the link in your browser. The browser then stays logged in for 14 days. Without a desktop, or with --print, the command prints the link. At a terminal, it draws the link as a QR code, too, if a phone can reach the address. Whoever opens the link first acts on the page under your name and role, so keep it to yourself. With --as, the link is for somebody else.\n\nExamples:\n  drawbridge open\n  drawbridge open --print\n  drawbridge open --as ann"
 }
 
 // Run opens the page.
@@ -43,10 +43,11 @@ func (c openCmd) Run(ctx context.Context, a app) error {
 			return err
 		}
 		how := "open this link in a browser"
-		if c.As != "" {
-			how = "send this link to " + c.As + ", and to nobody else"
-		}
 		switch {
+		case c.As != "":
+			if how = "send this link to " + c.As + " alone"; here(link.URL) {
+				how += "; it opens on this machine alone (others need operator.url, or public_url without operator.listen)"
+			}
 		case !logs.IsTerminal(a.stdout):
 		case here(link.URL):
 			how += " of this machine (a phone needs another address: operator.url or public_url)"

@@ -209,7 +209,7 @@ func (w *parts) watchDatabase(ctx context.Context) error {
 func (w *parts) noteSizes(ctx context.Context) error {
 	for {
 		if err := w.store.NoteSize(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			w.log.Warn().Str("error", bridge.SafeMessage(err)).Msg("nobody can tell how large the database is")
+			w.log.Warn().Str("error", bridge.SafeMessage(err)).Msg("the bridge cannot record the size of the database; it tries again in an hour")
 		}
 		if pause.For(ctx, time.Hour) != nil {
 			return nil

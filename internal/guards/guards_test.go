@@ -149,6 +149,7 @@ var only = map[string][]string{
 	"modernc.org/sqlite":                                              {"store"},
 	"modernc.org/sqlite/lib":                                          {"store"},
 	"github.com/go-resty/resty/v2":                                    {"cloudagents", "relay/hub", "api", "chatmodel", "alerts"},
+	"code.dny.dev/ssrf":                                               {"alerts"},
 	"github.com/alecthomas/kong":                                      {"cmd/drawbridge"},
 	"github.com/spf13/cobra":                                          {"cmd/drawbridge-relay"},
 	"github.com/spf13/pflag":                                          {"cmd/drawbridge-relay"},

@@ -5,6 +5,7 @@
 package passthrough
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -157,9 +158,9 @@ func (p *Endpoint) Check(ctx context.Context) (missing []string, listed int, err
 	case errors.As(err, &refused) && refused.Status == http.StatusNotFound && len(p.o.Models) > 0:
 		return nil, 0, nil
 	case refused != nil && refused.Status == http.StatusNotFound:
-		return nil, 0, fmt.Errorf("the endpoint has no list of models at its address (404); correct the url of upstream %s, which ends with /v1 mostly, or write its models", p.o.Name)
+		return nil, 0, fmt.Errorf("upstream %s has no list of models (404); correct its url, which mostly ends with /v1, or write its models", p.o.Name)
 	case refused != nil && refused.Code == "upstream_failed":
-		return nil, 0, fmt.Errorf("the endpoint failed when it was asked for its models; look into its log: %s", refused.Said)
+		return nil, 0, fmt.Errorf("the endpoint failed to list its models, and said: %s; look into the endpoint's log", cmp.Or(refused.Said, "nothing"))
 	case err != nil:
 		return nil, 0, err
 	}

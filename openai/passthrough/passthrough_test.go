@@ -402,9 +402,9 @@ func TestCheck(t *testing.T) {
 		"one missing":    {answer(200, list), map[string]passthrough.Model{"m": {Model: "qwen"}, "b": {}}, "[qwen] of 2"},
 		"none named":     {answer(200, list), nil, "[] of 2"},
 		"no list":        {answer(404, "{}"), map[string]passthrough.Model{"m": {}}, "[] of 0"},
-		"no list at all": {answer(404, "{}"), nil, "has no list of models at its address (404); correct the url"},
+		"no list at all": {answer(404, "{}"), nil, "upstream local has no list of models (404); correct its url"},
 		"a wrong key":    {answer(401, `{"error":{"message":"who are you"}}`), nil, "the endpoint refuses the bridge's key (401): who are you; correct the key"},
-		"it fails":       {answer(500, `{"error":"no memory"}`), nil, "the endpoint failed when it was asked for its models; look into its log: no memory"},
+		"it fails":       {answer(500, `{"error":"no memory"}`), nil, "the endpoint failed to list its models, and said: no memory; look into the endpoint's log"},
 		"a page":         {answer(200, "<html>"), nil, "the endpoint's list of models cannot be read"},
 		"nobody":         {"http://127.0.0.1:1", nil, "the endpoint cannot be reached; look whether it runs"},
 	} {

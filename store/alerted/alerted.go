@@ -19,21 +19,6 @@ func New(s *store.Store) *Records { return &Records{s: s} }
 
 const columns = "id, need, kind, turn, agent, state, tries, trouble, made_at, tried_at, due_at, seen_at"
 
-// micros is how times are kept; 0 is the zero time.
-func micros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
-}
-
-func moment(us int64) time.Time {
-	if us == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(us).UTC()
-}
-
 // list collects the alerts that a query selects.
 func (r *Records) list(ctx context.Context, where string, args ...any) (all []api.Alert, err error) {
 	err = r.s.ReadRows(ctx, func(rows store.Rows) error {
@@ -43,9 +28,9 @@ func (r *Records) list(ctx context.Context, where string, args ...any) (all []ap
 			if err := scan(&a.ID, &a.Need, &a.Kind, &a.Turn, &a.Agent, &a.State, &a.Tries, &a.Trouble, &made, &tried, &due, &seen); err != nil {
 				return err
 			}
-			a.MadeAt, a.TriedAt, a.SeenAt = moment(made), moment(tried), moment(seen)
+			a.MadeAt, a.TriedAt, a.SeenAt = store.FromMicros(made), store.FromMicros(tried), store.FromMicros(seen)
 			if a.State == api.AlertWaiting {
-				a.DueAt = moment(due)
+				a.DueAt = store.FromMicros(due)
 			}
 			all = append(all, a)
 			return nil
@@ -77,7 +62,7 @@ func (r *Records) Change(ctx context.Context, c alerts.Change) error {
 		}
 		for _, a := range c.Add {
 			if _, err := rows.Exec("INSERT INTO alerts ("+columns+", closed_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 0) ON CONFLICT DO NOTHING",
-				a.ID, a.Need, a.Kind, a.Turn, a.Agent, a.State, a.Tries, a.Trouble, micros(a.MadeAt), micros(a.TriedAt), micros(a.DueAt), micros(a.SeenAt)); err != nil {
+				a.ID, a.Need, a.Kind, a.Turn, a.Agent, a.State, a.Tries, a.Trouble, store.Micros(a.MadeAt), store.Micros(a.TriedAt), store.Micros(a.DueAt), store.Micros(a.SeenAt)); err != nil {
 				return err
 			}
 		}
@@ -92,7 +77,7 @@ func (r *Records) Change(ctx context.Context, c alerts.Change) error {
 // Take implements alerts.Records. The number of rows that changed decides, so that of two takers at two replicas one gets it.
 func (r *Records) Take(ctx context.Context, a api.Alert, until time.Time) (ok bool, err error) {
 	err = r.s.WriteRows(ctx, func(rows store.Rows) error {
-		n, err := rows.Exec("UPDATE alerts SET due_at = $1, tries = tries + 1 WHERE id = $2 AND state = 'waiting' AND closed_at = 0 AND due_at = $3", until.UnixMicro(), a.ID, micros(a.DueAt))
+		n, err := rows.Exec("UPDATE alerts SET due_at = $1, tries = tries + 1 WHERE id = $2 AND state = 'waiting' AND closed_at = 0 AND due_at = $3", until.UnixMicro(), a.ID, store.Micros(a.DueAt))
 		ok = n == 1
 		return err
 	})
@@ -103,7 +88,7 @@ func (r *Records) Take(ctx context.Context, a api.Alert, until time.Time) (ok bo
 func (r *Records) Tried(ctx context.Context, a api.Alert, until time.Time) error {
 	return r.s.WriteRows(ctx, func(rows store.Rows) error {
 		_, err := rows.Exec("UPDATE alerts SET state = CASE WHEN closed_at > 0 AND $1 = 'waiting' THEN 'over' ELSE $1 END, trouble = $2, tried_at = $3, due_at = $4 WHERE id = $5 AND due_at = $6 AND state IN ('waiting', 'over')",
-			a.State, a.Trouble, micros(a.TriedAt), micros(a.DueAt), a.ID, until.UnixMicro())
+			a.State, a.Trouble, store.Micros(a.TriedAt), store.Micros(a.DueAt), a.ID, until.UnixMicro())
 		return err
 	})
 }

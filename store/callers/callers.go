@@ -19,21 +19,6 @@ type Records struct{ s *store.Store }
 // New returns the records in s. The caller closes s after the door has ended.
 func New(s *store.Store) *Records { return &Records{s: s} }
 
-// micros is how times are kept; 0 is the zero time.
-func micros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
-}
-
-func moment(us int64) time.Time {
-	if us == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(us).UTC()
-}
-
 // all collects the rows of a query.
 func all[T any](r store.Rows, read func(scan func(...any) error) (T, error), query string, args ...any) (out []T, err error) {
 	err = r.Query(query, func(scan func(...any) error) error {
@@ -69,7 +54,7 @@ func readToken(scan func(...any) error) (t openai.Token, err error) {
 	if err = scan(&t.ID, &t.Name, &t.Hash, &models, &t.Budget, &t.PerMinute, &t.Commands, &t.SpeaksFor, &created, &used, &revoked); err != nil {
 		return t, err
 	}
-	t.CreatedAt, t.LastUsed, t.RevokedAt = moment(created), moment(used), moment(revoked)
+	t.CreatedAt, t.LastUsed, t.RevokedAt = store.FromMicros(created), store.FromMicros(used), store.FromMicros(revoked)
 	return t, json.Unmarshal([]byte(models), &t.Models)
 }
 
@@ -106,12 +91,12 @@ func (c *Records) SaveToken(ctx context.Context, t openai.Token) error {
 	}
 	return c.s.WriteRows(ctx, func(r store.Rows) error {
 		n, err := r.Exec(`UPDATE openai_tokens SET models = $2, budget = $3, per_minute = $4, commands = $5, speaks_for = $6, last_used = $7, revoked_at = $8 WHERE id = $1`,
-			t.ID, string(models), t.Budget, t.PerMinute, t.Commands, t.SpeaksFor, micros(t.LastUsed), micros(t.RevokedAt))
+			t.ID, string(models), t.Budget, t.PerMinute, t.Commands, t.SpeaksFor, store.Micros(t.LastUsed), store.Micros(t.RevokedAt))
 		if err != nil || n > 0 {
 			return err
 		}
 		n, err = r.Exec(`INSERT INTO openai_tokens (`+tokenColumns+`) VALUES (`+marks(1, 11)+`) ON CONFLICT DO NOTHING`,
-			t.ID, t.Name, t.Hash, string(models), t.Budget, t.PerMinute, t.Commands, t.SpeaksFor, micros(t.CreatedAt), micros(t.LastUsed), micros(t.RevokedAt))
+			t.ID, t.Name, t.Hash, string(models), t.Budget, t.PerMinute, t.Commands, t.SpeaksFor, store.Micros(t.CreatedAt), store.Micros(t.LastUsed), store.Micros(t.RevokedAt))
 		if err == nil && n == 0 {
 			err = openai.ErrConflict
 		}
@@ -148,7 +133,7 @@ func (c *Records) SetState(ctx context.Context, session, key string, value []byt
 func (c *Records) Spent(ctx context.Context, token string, since time.Time) (tokens, turns int64, err error) {
 	err = c.s.ReadRows(ctx, func(r store.Rows) error {
 		return r.Query("SELECT CAST(coalesce(sum(tokens), 0) AS BIGINT), count(*) FROM openai_turns WHERE token = $1 AND started_at >= $2",
-			func(scan func(...any) error) error { return scan(&tokens, &turns) }, token, micros(since))
+			func(scan func(...any) error) error { return scan(&tokens, &turns) }, token, store.Micros(since))
 	})
 	return tokens, turns, err
 }

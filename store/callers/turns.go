@@ -17,7 +17,7 @@ const sessionColumns = "id, token, client_key, model, created_at, used_at"
 func readSession(scan func(...any) error) (s openai.Session, err error) {
 	var created, used int64
 	err = scan(&s.ID, &s.Token, &s.Key, &s.Model, &created, &used)
-	s.CreatedAt, s.Used = moment(created), moment(used)
+	s.CreatedAt, s.Used = store.FromMicros(created), store.FromMicros(used)
 	return s, err
 }
 
@@ -26,7 +26,7 @@ const turnColumns = "id, session, token, model, state, client_key, body, before_
 func readTurn(scan func(...any) error) (t openai.Turn, err error) {
 	var held, started, broken, ended, had int64
 	err = scan(&t.ID, &t.Session, &t.Token, &t.Model, &t.State, &t.Key, &t.Body, &t.Before, &t.After, &t.Ref, &t.Holder, &held, &started, &broken, &ended, &had, &t.Answer, &t.Tokens, &t.Version)
-	t.Held, t.StartedAt, t.BrokenAt, t.EndedAt, t.HadAt = moment(held), moment(started), moment(broken), moment(ended), moment(had)
+	t.Held, t.StartedAt, t.BrokenAt, t.EndedAt, t.HadAt = store.FromMicros(held), store.FromMicros(started), store.FromMicros(broken), store.FromMicros(ended), store.FromMicros(had)
 	return t, err
 }
 
@@ -44,7 +44,7 @@ func (c *Records) Look(ctx context.Context, q openai.Query) (f openai.Found, err
 		l.calls()
 		l.turns("id = $2", q.Turn)
 		l.turns("client_key = $2", q.Key)
-		l.turns("body = $2 AND had_at = 0 AND client_key = '' AND started_at >= $3 ORDER BY started_at DESC LIMIT 64", q.Body, micros(q.Since))
+		l.turns("body = $2 AND had_at = 0 AND client_key = '' AND started_at >= $3 ORDER BY started_at DESC LIMIT 64", q.Body, store.Micros(q.Since))
 		l.histories()
 		l.sessions()
 		f = l.found
@@ -163,7 +163,7 @@ func (c *Records) Save(ctx context.Context, change openai.Change) error {
 		}
 		if s := change.Session; s != nil {
 			if _, err := r.Exec("INSERT INTO openai_sessions ("+sessionColumns+") VALUES ("+marks(1, 6)+") ON CONFLICT (id) DO UPDATE SET client_key = excluded.client_key, model = excluded.model, used_at = excluded.used_at",
-				s.ID, s.Token, s.Key, s.Model, micros(s.CreatedAt), micros(s.Used)); err != nil {
+				s.ID, s.Token, s.Key, s.Model, store.Micros(s.CreatedAt), store.Micros(s.Used)); err != nil {
 				return err
 			}
 		}
@@ -179,7 +179,7 @@ func (c *Records) Save(ctx context.Context, change openai.Change) error {
 
 // saveTurn adds a turn of Version 0 as version 1, or replaces the one of that Version.
 func saveTurn(r store.Rows, t openai.Turn) error {
-	args := []any{t.ID, t.Session, t.Token, t.Model, t.State, t.Key, t.Body, t.Before, t.After, t.Ref, t.Holder, micros(t.Held), micros(t.StartedAt), micros(t.BrokenAt), micros(t.EndedAt), micros(t.HadAt), t.Answer, t.Tokens, t.Version}
+	args := []any{t.ID, t.Session, t.Token, t.Model, t.State, t.Key, t.Body, t.Before, t.After, t.Ref, t.Holder, store.Micros(t.Held), store.Micros(t.StartedAt), store.Micros(t.BrokenAt), store.Micros(t.EndedAt), store.Micros(t.HadAt), t.Answer, t.Tokens, t.Version}
 	query := "INSERT INTO openai_turns (" + turnColumns + ") VALUES (" + marks(1, 18) + ", CAST($19 AS BIGINT) + 1) ON CONFLICT DO NOTHING"
 	if t.Version > 0 {
 		query = `UPDATE openai_turns SET session = $2, token = $3, model = $4, state = $5, client_key = $6, body = $7, before_sum = $8, after_sum = $9, ref = $10, holder = $11,
@@ -197,7 +197,7 @@ func (c *Records) Hold(ctx context.Context, holder string, turns []string, until
 	err = c.s.WriteRows(ctx, func(r store.Rows) error {
 		lost = nil
 		for _, id := range turns {
-			n, err := r.Exec("UPDATE openai_turns SET held_until = $3 WHERE id = $1 AND holder = $2 AND ended_at = 0", id, holder, micros(until))
+			n, err := r.Exec("UPDATE openai_turns SET held_until = $3 WHERE id = $1 AND holder = $2 AND ended_at = 0", id, holder, store.Micros(until))
 			if err != nil {
 				return err
 			}
@@ -215,7 +215,7 @@ func (c *Records) Forget(ctx context.Context, before time.Time, limit int) (n in
 	err = c.s.WriteRows(ctx, func(r store.Rows) error {
 		n = 0
 		remove := func(query string, from ...string) error {
-			old, err := all(r, func(scan func(...any) error) (id string, err error) { return id, scan(&id) }, query, micros(before), limit-n)
+			old, err := all(r, func(scan func(...any) error) (id string, err error) { return id, scan(&id) }, query, store.Micros(before), limit-n)
 			if err != nil || len(old) == 0 {
 				return err
 			}
@@ -238,7 +238,7 @@ func (c *Records) Forget(ctx context.Context, before time.Time, limit int) (n in
 		if err != nil {
 			return err
 		}
-		_, err = r.Exec("DELETE FROM openai_state WHERE put_at < $1 AND name >= $2 AND name < $3", micros(before), upstream.TurnKeys, upstream.TurnKeys+"~")
+		_, err = r.Exec("DELETE FROM openai_state WHERE put_at < $1 AND name >= $2 AND name < $3", store.Micros(before), upstream.TurnKeys, upstream.TurnKeys+"~")
 		return err
 	})
 	return n, err
@@ -247,7 +247,7 @@ func (c *Records) Forget(ctx context.Context, before time.Time, limit int) (n in
 // Left implements openai.Records.
 func (c *Records) Left(ctx context.Context, now time.Time, limit int) (left []openai.Turn, err error) {
 	err = c.s.ReadRows(ctx, func(r store.Rows) error {
-		left, err = all(r, readTurn, "SELECT "+turnColumns+" FROM openai_turns WHERE ended_at = 0 AND held_until < $1 ORDER BY held_until, id LIMIT $2", micros(now), limit)
+		left, err = all(r, readTurn, "SELECT "+turnColumns+" FROM openai_turns WHERE ended_at = 0 AND held_until < $1 ORDER BY held_until, id LIMIT $2", store.Micros(now), limit)
 		return err
 	})
 	return left, err
