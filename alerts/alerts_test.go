@@ -41,6 +41,8 @@ func TestSign(t *testing.T) {
 
 // world is bridges with what waits at them, and a receiver.
 type world struct {
+	// Mutex is the story's, but while it waits: then the bridges and the receiver run.
+	sync.Mutex
 	needs   []api.Need
 	records *alerted.Records
 	// sees says whether a bridge sees the needs; nil is that all do.
@@ -57,6 +59,8 @@ type world struct {
 // RoundTrip implements http.RoundTripper.
 func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
+	w.Lock()
+	defer w.Unlock()
 	w.got, w.bodies = append(w.got, r), append(w.bodies, string(body))
 	code := http.StatusOK
 	if err == nil && w.answer != nil {
@@ -74,7 +78,7 @@ func TestAlertViews(t *testing.T) {
 	play(t, 2, alerts.Options{}, func(t *testing.T, w *world) {
 		w.sees = func(bridge int) bool { return bridge == 0 }
 		w.needs = []api.Need{{Key: "allowlist", Kind: api.NeedAllowlist}}
-		if pass(t, 3*time.Hour); len(w.got) != 1 {
+		if w.pass(t, 3*time.Hour); len(w.got) != 1 {
 			t.Errorf("%d alerts", len(w.got))
 		}
 	})
@@ -93,9 +97,12 @@ func play(t *testing.T, bridges int, o alerts.Options, story func(t *testing.T, 
 		o.Watch = func() (<-chan struct{}, func()) { return w.wake, func() {} }
 		o.Records, o.URL, o.Keys, o.Transport, o.Page, o.Log = w.records, "https://hook.example.com/a-secret-path", [][]byte{key}, w, "https://bridge.example.com", zerolog.New(&w.log)
 		ctx, cancel := context.WithCancel(t.Context())
+		w.Lock()
 		var running sync.WaitGroup
 		for i := range bridges {
 			o.Needs = func(context.Context) (api.NeedList, error) {
+				w.Lock()
+				defer w.Unlock()
 				if w.sees != nil && !w.sees(i) {
 					return api.NeedList{}, nil
 				}
@@ -108,6 +115,7 @@ func play(t *testing.T, bridges int, o alerts.Options, story func(t *testing.T, 
 			running.Go(func() { _ = s.Run(ctx) })
 		}
 		defer running.Wait()
+		defer w.Unlock()
 		defer cancel()
 		story(t, w)
 	})
@@ -123,8 +131,10 @@ func (w *world) first(t *testing.T) api.Alert {
 	return list[len(list)-1]
 }
 
-func pass(t *testing.T, d time.Duration) {
+func (w *world) pass(t *testing.T, d time.Duration) {
 	t.Helper()
+	w.Unlock()
+	defer w.Lock()
 	if err := pause.For(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +151,7 @@ func TestAlert(t *testing.T) {
 	for _, contents := range []bool{false, true} {
 		play(t, 2, alerts.Options{Contents: contents}, func(t *testing.T, w *world) {
 			w.needs = []api.Need{approval("cmd_1"), {Key: "relay:desk top", Kind: api.NeedAway}}
-			pass(t, time.Hour)
+			w.pass(t, time.Hour)
 			if len(w.got) != 2 || w.got[0].Header.Get("Webhook-Id") == w.got[1].Header.Get("Webhook-Id") {
 				t.Fatalf("%d alerts: %v", len(w.got), w.bodies)
 			}
@@ -171,16 +181,16 @@ func TestAlert(t *testing.T) {
 				again int
 			}{{5 * time.Minute, 2}, {15 * time.Minute, 3}} { // it comes back soon, and late
 				w.needs = nil
-				pass(t, c.away)
+				w.pass(t, c.away)
 				w.needs = []api.Need{approval("cmd_1")}
-				if pass(t, 2*time.Minute); len(w.got) != c.again {
+				if w.pass(t, 2*time.Minute); len(w.got) != c.again {
 					t.Errorf("%d alerts after it came back in %s", len(w.got), c.away)
 				}
 			}
 			other := approval("cmd_1")
 			other.Kind = api.NeedQuestion // the same command, and somebody else decides it
 			w.needs = []api.Need{other}
-			if pass(t, 2*time.Minute); len(w.got) != 4 {
+			if w.pass(t, 2*time.Minute); len(w.got) != 4 {
 				t.Errorf("%d alerts after it waits for somebody else", len(w.got))
 			}
 		})
@@ -193,7 +203,7 @@ func TestAlertTries(t *testing.T) {
 	refuses := func(int) (int, error) { return http.StatusInternalServerError, nil }
 	play(t, 1, alerts.Options{}, func(t *testing.T, w *world) {
 		w.answer, w.needs = refuses, []api.Need{approval("cmd_1")}
-		pass(t, 4*24*time.Hour)
+		w.pass(t, 4*24*time.Hour)
 		ids := map[string]bool{}
 		for _, r := range w.got {
 			ids[r.Header.Get("Webhook-Id")] = true
@@ -210,9 +220,9 @@ func TestAlertTries(t *testing.T) {
 	})
 	play(t, 1, alerts.Options{}, func(t *testing.T, w *world) {
 		w.answer, w.needs = refuses, []api.Need{approval("cmd_1")}
-		pass(t, 20*time.Second) // two tries: at once, and after five seconds
+		w.pass(t, 20*time.Second) // two tries: at once, and after five seconds
 		w.needs = nil
-		pass(t, 24*time.Hour)
+		w.pass(t, 24*time.Hour)
 		if a := w.first(t); a.State != api.AlertOver || len(w.got) != 2 {
 			t.Errorf("%d tries, %+v", len(w.got), a)
 		}
@@ -225,7 +235,7 @@ func TestAlertTries(t *testing.T) {
 			return http.StatusNoContent, nil
 		}
 		w.needs = []api.Need{approval("cmd_1")}
-		pass(t, time.Hour)
+		w.pass(t, time.Hour)
 		if a := w.first(t); a.State != api.AlertSent || a.Tries != 2 || a.Trouble != "" {
 			t.Errorf("%+v", a)
 		}
@@ -239,10 +249,10 @@ func TestAlertRate(t *testing.T) {
 		for i := range 100 {
 			w.needs = append(w.needs, approval(fmt.Sprint("cmd_", i)))
 		}
-		if pass(t, 30*time.Second); len(w.got) != alerts.PerMinute {
+		if w.pass(t, 30*time.Second); len(w.got) != alerts.PerMinute {
 			t.Errorf("%d alerts in the first half minute", len(w.got))
 		}
-		if pass(t, 5*time.Minute); len(w.got) != 100 {
+		if w.pass(t, 5*time.Minute); len(w.got) != 100 {
 			t.Errorf("%d alerts", len(w.got))
 		}
 	})
