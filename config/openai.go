@@ -31,13 +31,19 @@ type OpenAI struct {
 
 // Upstream is one backend behind the OpenAI-compatible door.
 type Upstream struct {
-	// Kind is chat, agent or cloud.
-	Kind string `yaml:"kind" oneof:"chat agent cloud"`
-	// URL is an endpoint's base, without a slash at the end.
+	// Kind is chat, agent, cloud or cursor.
+	Kind string `yaml:"kind" oneof:"chat agent cloud cursor"`
+	// URL is an endpoint's base, without a slash at the end. Of kind cursor it is the service's host for keys and models; "" is the vendor's.
 	URL string `yaml:"url"`
+	// AgentURL is the host for runs of kind cursor; "" is URL.
+	AgentURL string `yaml:"agent_url"`
 	// Key is sent as a bearer token; empty for an endpoint that asks for none.
 	Key Secret `yaml:"key"`
-	// Models are the models of kind chat that callers may name; without any, all that the endpoint lists.
+	// IKnow says of kind cursor that its owner knows what the notice says.
+	IKnow bool `yaml:"i_know"`
+	// Share lets the service of kind cursor keep what is said for training.
+	Share bool `yaml:"share"`
+	// Models are the models of kinds chat and cursor that callers may name; without any, all that the endpoint lists.
 	Models map[string]UpstreamModel `yaml:"models"`
 	// Repos are the repositories of kind cloud, by the alias that stands in cloud/<alias>.
 	Repos map[string]string `yaml:"repos"`
@@ -49,13 +55,17 @@ type UpstreamModel struct {
 	Model string `yaml:"model"`
 	// Context is how many tokens it takes, 0 where nobody knows.
 	Context int `yaml:"context_length"`
+	// MaxMode and Parameters are wishes of kind cursor, such as effort: high.
+	MaxMode    bool              `yaml:"max_mode"`
+	Parameters map[string]string `yaml:"parameters"`
 }
 
 // The kinds of upstreams.
 const (
-	UpstreamChat  = "chat"
-	UpstreamAgent = "agent"
-	UpstreamCloud = "cloud"
+	UpstreamChat   = "chat"
+	UpstreamAgent  = "agent"
+	UpstreamCloud  = "cloud"
+	UpstreamCursor = "cursor"
 )
 
 // sampleOpenAI is the port of the seed's endpoint.
@@ -109,20 +119,21 @@ func (c *checker) anonymous(o *OpenAI) {
 
 // upstreamKeys are the keys of an upstream besides its kind, and the kinds that have them.
 var upstreamKeys = map[string][]string{
-	"url": {UpstreamChat}, "key": {UpstreamChat}, "models": {UpstreamChat}, "repos": {UpstreamCloud},
+	"url": {UpstreamChat, UpstreamCursor}, "key": {UpstreamChat, UpstreamCursor}, "models": {UpstreamChat, UpstreamCursor}, "repos": {UpstreamCloud},
+	"agent_url": {UpstreamCursor}, "i_know": {UpstreamCursor}, "share": {UpstreamCursor},
 }
 
 func (c *checker) upstream(at, name string, u Upstream) Upstream {
 	c.name(at, name)
 	if !c.file.Has(at + ".kind") {
-		c.problem(at+".kind", "", "is required", "write chat, agent or cloud")
+		c.problem(at+".kind", "", "is required", "write chat, agent, cloud or cursor")
 	}
 	for _, key := range sortedKeys(upstreamKeys) {
 		if kinds := upstreamKeys[key]; c.file.Has(at+"."+key) && !slices.Contains(kinds, u.Kind) {
 			c.problem(at+"."+key, "", "is not a setting of kind "+u.Kind, "remove it, or correct the kind")
 		}
 	}
-	u.URL = c.url(at+".url", u.URL)
+	u.URL, u.AgentURL = c.url(at+".url", u.URL), c.url(at+".agent_url", u.AgentURL)
 	if u.Key.Len() == 0 && c.file.Has(at+".key") {
 		c.problem(at+".key", "", "is empty", "set it, or remove it for an endpoint that asks for none")
 	}
@@ -134,6 +145,8 @@ func (c *checker) upstream(at, name string, u Upstream) Upstream {
 		c.chatUpstream(at, u)
 	case UpstreamCloud:
 		c.cloudUpstream(at, u)
+	case UpstreamCursor:
+		c.cursorUpstream(at, u)
 	}
 	return u
 }
@@ -145,6 +158,22 @@ func (c *checker) chatUpstream(at string, u Upstream) {
 	if strings.HasSuffix(u.URL, "/chat/completions") {
 		c.problem(at+".url", u.URL, "ends with /chat/completions, which the bridge adds", "leave that out")
 	}
+	c.upstreamModels(at, u)
+}
+
+// cursorUpstream demands that whoever uses an unpublished protocol says so.
+func (c *checker) cursorUpstream(at string, u Upstream) {
+	if !u.IKnow {
+		c.problem(at+".i_know", "", "is required: this kind speaks a protocol that its vendor has not published, and may be against the terms that come with your key",
+			"read docs/reference/openai-cursor.md, then write i_know: true")
+	}
+	if !c.file.Has(at + ".key") {
+		c.problem(at+".key", "", "is required", "write an API key by reference, such as ${CURSOR_API_KEY}")
+	}
+	c.upstreamModels(at, u)
+}
+
+func (c *checker) upstreamModels(at string, u Upstream) {
 	for _, n := range sortedKeys(u.Models) {
 		m := u.Models[n]
 		for _, name := range []string{n, m.Model} {
@@ -154,6 +183,9 @@ func (c *checker) chatUpstream(at string, u Upstream) {
 		}
 		if strings.HasPrefix(n, "agent/") || strings.HasPrefix(n, "cloud/") {
 			c.problem(at+".models."+n, n, "begins like the names of agents", "choose another name")
+		}
+		if u.Kind != UpstreamCursor && (m.MaxMode || len(m.Parameters) > 0) {
+			c.problem(at+".models."+n, n, "has max_mode or parameters, which are for kind cursor", "remove them")
 		}
 		if m.Context < 0 {
 			c.problem(at+".models."+n+".context_length", fmt.Sprint(m.Context), "is out of range", "write how many tokens the model takes, or remove it")

@@ -26,7 +26,8 @@ func TestOpenAI(t *testing.T) {
 	t.Parallel()
 	b, problems := parseOpenAI("listen: ':18741', anonymous: seed, origins: ['https://chat.example/'], upstreams: { " +
 		"local: { kind: chat, url: 'http://127.0.0.1:11434/v1/', key: '${MODEL_KEY}', models: { gpt-4o: { model: 'qwen3:8b', context_length: 32768 } } }, " +
-		"agents: { kind: agent }, cloud: { kind: cloud, repos: { app: 'https://github.com/Me/my-app.git' } } }")
+		"agents: { kind: agent }, cloud: { kind: cloud, repos: { app: 'https://github.com/Me/my-app.git' } }, " +
+		"direct: { kind: cursor, i_know: true, key: '${MODEL_KEY}', agent_url: 'https://agent.example/', models: { fast: { model: composer-2, parameters: { effort: low } } } } }")
 	if problems != "" {
 		t.Fatal(problems)
 	}
@@ -35,6 +36,9 @@ func TestOpenAI(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	if u := o.Upstreams["local"]; u.URL != "http://127.0.0.1:11434/v1" || u.Models["gpt-4o"].Model != "qwen3:8b" || u.Models["gpt-4o"].Context != 32768 {
+		t.Errorf("%+v", u)
+	}
+	if u := o.Upstreams["direct"]; u.AgentURL != "https://agent.example" || u.Share || u.Models["fast"].Parameters["effort"] != "low" {
 		t.Errorf("%+v", u)
 	}
 	if repo := o.Upstreams["cloud"].Repos["app"]; repo != "github.com/me/my-app" {
@@ -50,7 +54,7 @@ func TestOpenAI(t *testing.T) {
 		"port of the bridge": {"listen: '127.0.0.1:7410', " + agents, "takes the port of listen"},
 		"open to all":        {"listen: '0.0.0.0:18741', anonymous: seed, " + agents, "would let other machines in without a token"},
 		"nothing behind it":  {listen + "anonymous: seed", "openai.upstreams: is required"},
-		"unknown kind":       {listen + "upstreams: { a: { kind: gpt } }", "use chat, agent or cloud"},
+		"unknown kind":       {listen + "upstreams: { a: { kind: gpt } }", "use chat, agent, cloud or cursor"},
 		"unknown key":        {listen + "upstream: {}", "upstream"},
 		"no endpoint":        {listen + "upstreams: { a: { kind: chat } }", "openai.upstreams.a.url: is required"},
 		"whole address":      {listen + "upstreams: { a: { kind: chat, url: 'https://x.example/v1/chat/completions' } }", "ends with /chat/completions"},
@@ -60,6 +64,9 @@ func TestOpenAI(t *testing.T) {
 		"name of an agent":   {listen + "upstreams: { a: { kind: chat, url: 'https://x.example/v1', models: { agent/x: {} } } }", "begins like the names of agents"},
 		"no repositories":    {listen + "upstreams: { a: { kind: cloud } }", "openai.upstreams.a.repos: is required"},
 		"not a repository":   {listen + "upstreams: { a: { kind: cloud, repos: { app: x } } }", "is not a repository"},
+		"unpublished":        {listen + "upstreams: { a: { kind: cursor, key: '${MODEL_KEY}' } }", "openai.upstreams.a.i_know: is required: this kind speaks a protocol"},
+		"without a key":      {listen + "upstreams: { a: { kind: cursor, i_know: true } }", "openai.upstreams.a.key: is required"},
+		"wishes of another":  {listen + "upstreams: { a: { kind: chat, url: 'https://x.example/v1', models: { m: { max_mode: true } } } }", "which are for kind cursor"},
 		"parked too long":    {listen + "park_timeout: 48h, " + agents, "openai.park_timeout"},
 		"origin":             {listen + "origins: ['*'], " + agents, "openai.origins[0]"},
 	} {

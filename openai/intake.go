@@ -157,6 +157,8 @@ type place struct {
 	session Session
 	fresh   int
 	fork    bool
+	// follows is the backend's turn whose answer ends what stands before the fresh messages.
+	follows string
 }
 
 // locate finds the session of a request: the one that the client names; or of the calls that its messages answer; or of the longest recorded
@@ -188,6 +190,9 @@ func locate(key string, messages []upstream.Message, sums []string, f Found) (p 
 			}
 			if s, ok := byID(t.Session); ok && (key == "" || s.Key == key) {
 				p.session, p.fresh = s, i+1
+				if by := refOf(t); by.Next == "" && t.State == TurnEnded {
+					p.follows = by.Root
+				}
 				return p
 			}
 		}
@@ -251,7 +256,7 @@ func (d *Door) begin(ctx context.Context, o order) (*leg, error) {
 	row.Ref = string(mustJSON(ref{Backend: b.Name, Root: row.ID}))
 	calls := answeredHere(b, a, o.found)
 	turns := []Turn{row}
-	r := &run{backend: b, root: row.ID, delivered: make(chan struct{}, 1), undo: Change{Calls: asFound(calls, o.found)}}
+	r := &run{backend: b, root: row.ID, delivered: make(chan struct{}, 1), died: make(chan *upstream.Error, 1), undo: Change{Calls: asFound(calls, o.found)}}
 	if old := o.goesOn; old != nil {
 		turns = append(turns, withNext(*old, row.ID))
 		was := *old
@@ -271,8 +276,9 @@ func (d *Door) begin(ctx context.Context, o order) (*leg, error) {
 		l.offered = a.offered
 	}
 	d.keep(l)
-	q := upstream.Request{Turn: row.ID, Session: p.session.ID, Token: t.Name, Model: strings.TrimPrefix(row.Model, b.Prefix), Body: a.body, Messages: a.messages, New: p.fresh, Fork: p.fork,
-		Tools: a.tools, Choice: a.choice, SpeaksForOperator: t.SpeaksFor == SpeaksForOperator, State: state{d.o.Records, p.session.ID}}
+	q := upstream.Request{Turn: row.ID, Session: p.session.ID, Token: t.Name, Model: strings.TrimPrefix(row.Model, b.Prefix), Body: a.body, Messages: a.messages, New: p.fresh, Fork: p.fork, Follows: p.follows,
+		Tools: a.tools, Choice: a.choice, SpeaksForOperator: t.SpeaksFor == SpeaksForOperator, State: state{d.o.Records, p.session.ID},
+		Lost: r.end}
 	r.leg = l
 	if b.Stateless {
 		r.body = a.body

@@ -236,6 +236,16 @@ type run struct {
 	until time.Time
 	// delivered wakes the pump after results came; it is closed when none came in time.
 	delivered chan struct{}
+	// died has why the backend lost the turn while it waited. It is nil for one that was resumed.
+	died chan *upstream.Error
+}
+
+// end notes that the backend lost the turn.
+func (r *run) end(why *upstream.Error) {
+	select {
+	case r.died <- why:
+	default:
+	}
 }
 
 func (r *run) current() *leg {
@@ -338,12 +348,7 @@ func (d *Door) pump(r *run) {
 			return
 		case e.Kind == upstream.Parked:
 			d.park(r, l, e)
-			select {
-			case _, more := <-r.delivered:
-				if !more {
-					return // nobody came in time
-				}
-			case <-d.base.Done():
+			if !d.waited(r, l) {
 				return
 			}
 		case e.Kind == upstream.Ended:
@@ -355,6 +360,24 @@ func (d *Door) pump(r *run) {
 				d.fail(l, err)
 				return
 			}
+		}
+	}
+}
+
+// waited waits for the results of a parked run. It returns false when none come any more.
+func (d *Door) waited(r *run, l *leg) bool {
+	for {
+		select {
+		case _, more := <-r.delivered:
+			return more
+		case why := <-r.died:
+			if d.unpark(l.id) == nil {
+				continue // results are on their way, and fail
+			}
+			d.drop(l, d.told(l, why))
+			return false
+		case <-d.base.Done():
+			return false
 		}
 	}
 }

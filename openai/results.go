@@ -134,6 +134,10 @@ func (d *Door) parkedRun(old Turn) (r *run, resumed bool, err error) {
 	}
 	if r.turn, err = r.backend.Upstream.Resume(d.base, q, refOf(old).Ref); err != nil {
 		e := shown(err)
+		if e.BeginAnew { // the next look finds no turn that waits, so that the whole conversation begins a new one
+			d.drop(newLeg(old), e)
+			return nil, false, ErrConflict
+		}
 		return nil, false, unprocessable("", "turn_gone", "the turn that waited for these results cannot go on: "+e.Message)
 	}
 	return r, true, nil

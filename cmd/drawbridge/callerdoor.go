@@ -17,6 +17,7 @@ import (
 	"drawbridge/internal/httpx"
 	"drawbridge/openai"
 	"drawbridge/openai/agents"
+	"drawbridge/openai/cursor"
 	"drawbridge/openai/passthrough"
 	"drawbridge/store"
 	"drawbridge/store/callers"
@@ -67,6 +68,12 @@ func (w *parts) backend(name string, u config.Upstream) (openai.Backend, error) 
 	case config.UpstreamChat:
 		b.Stateless = true
 		b.Upstream, err = newEndpoint(name, u, w.log)
+	case config.UpstreamCursor:
+		w.log.Warn().Str("upstream", name).Msg(cursor.Notice)
+		var c *cursor.Client
+		if c, err = newCursor(name, u, w.log); err == nil {
+			b.Upstream, w.cursors = c, append(w.cursors, c)
+		}
 	}
 	if err == nil && !b.Agents { // the text of its answers is data, but for tokens that name an agent
 		b.Upstream = agents.Commanding{Upstream: b.Upstream, Commander: agents.NewCommander(w.engine), Agent: w.actsAs}
@@ -83,15 +90,37 @@ func newEndpoint(name string, u config.Upstream, log zerolog.Logger) (*passthrou
 	return passthrough.New(passthrough.Options{Name: name, URL: u.URL, Key: u.Key.Reveal(), Models: models, Log: log})
 }
 
+// newCursor makes the backend of the agent protocol.
+func newCursor(name string, u config.Upstream, log zerolog.Logger) (*cursor.Client, error) {
+	models := map[string]cursor.Model{}
+	for id, m := range u.Models {
+		models[id] = cursor.Model{Model: m.Model, Context: m.Context, Max: m.MaxMode, Parameters: m.Parameters}
+	}
+	return cursor.New(cursor.Options{Name: name, URL: u.URL, AgentURL: u.AgentURL, Key: u.Key.Reveal(), Privacy: !u.Share, Models: models, Log: log})
+}
+
+// endpoint is a backend that can be asked for its models.
+type endpoint interface {
+	Check(ctx context.Context) (missing []string, listed int, err error)
+	Close()
+}
+
 // askEndpoints asks each endpoint behind the OpenAI-compatible door once, for drawbridge check.
 func askEndpoints(ctx context.Context, cfg *config.Bridge) (out []probe.Finding) {
 	for _, name := range slices.Sorted(maps.Keys(cfg.OpenAI.Upstreams)) {
 		u := cfg.OpenAI.Upstreams[name]
-		if u.Kind != config.UpstreamChat {
+		var p endpoint
+		var err error
+		switch u.Kind {
+		case config.UpstreamChat:
+			p, err = newEndpoint(name, u, zerolog.Nop())
+		case config.UpstreamCursor:
+			out = append(out, probe.Finding{OK: true, What: "warning", Detail: cursor.Notice})
+			p, err = newCursor(name, u, zerolog.Nop())
+		default:
 			continue
 		}
 		f := probe.Finding{What: "upstream " + name}
-		p, err := newEndpoint(name, u, zerolog.Nop())
 		if err != nil {
 			f.Detail = err.Error()
 			out = append(out, f)
@@ -150,5 +179,9 @@ func (w *parts) runCallers(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	return w.callerDoor.Run(ctx)
+	err := w.callerDoor.Run(ctx)
+	for _, c := range w.cursors {
+		c.Close()
+	}
+	return err
 }

@@ -54,6 +54,7 @@ type cli struct {
 	Parse    parseCmd    `cmd:"" help:"Show which commands of a text would run, and why the others would not run." group:"Try"`
 	Allowed  allowedCmd  `cmd:"" help:"Show whether the allowlist allows repositories or actions." group:"Try"`
 	Cloudsim cloudsimCmd `cmd:"" help:"Run a local stand-in for the Cloud Agents API." group:"Try"`
+	Agentsim agentsimCmd `cmd:"" help:"Run a local stand-in for the agent service behind upstreams of the kind cursor." group:"Try"`
 
 	Up        upCmd        `cmd:"" help:"Run the bridge and the relay of this machine, and give its agents work, with one command." group:"Set up and run"`
 	Init      initCmd      `cmd:"" help:"Write bridge.yaml, allowlist.yaml, keys and the protocol page into a folder." group:"Set up and run"`

@@ -36,6 +36,7 @@ import (
 	"drawbridge/memory"
 	"drawbridge/openai"
 	"drawbridge/openai/agents"
+	"drawbridge/openai/cursor"
 	"drawbridge/parser"
 	"drawbridge/policy"
 	"drawbridge/relay/hosted"
@@ -69,6 +70,7 @@ type parts struct {
 	callers     *openai.Keyring
 	callerDoor  *openai.Door
 	callerTools *agents.Tools
+	cursors     []*cursor.Client
 	api         *api.Handler
 	alerts      *alerts.Service // nil without an address for them
 	metrics     *api.Metrics

@@ -54,6 +54,8 @@ type Request struct {
 	New      int
 	// Fork reports that the history is not what this session has recorded; New is 0 then.
 	Fork bool
+	// Follows is the Turn of the request whose answer stands right before Messages[New], where that answer was whole; else "".
+	Follows string
 	// Tools are what the caller offers, and Choice what it says about them: "", "auto", "none", "required" or the name of a tool.
 	Tools  []Tool
 	Choice string
@@ -61,6 +63,8 @@ type Request struct {
 	SpeaksForOperator bool
 	// State is what the backend keeps with the session.
 	State State
+	// Lost is called, at most once, when a turn ends that waits for results: nobody can deliver them any more. It is nil in Resume.
+	Lost func(why *Error)
 }
 
 // TurnKeys is what keys in a State begin with that belong to one turn. Their values are deleted after 30 days.
@@ -184,6 +188,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// NothingHappened is set where the backend is known not to have begun, so that a repeat harms nothing.
 	NothingHappened bool
+	// BeginAnew is set by Resume where a new turn with the whole conversation, results included, does what the lost one would have done.
+	BeginAnew bool
 }
 
 // StatusUnclear answers for a failure after which something may have happened, because no client repeats it by itself (docs/reference/openai-door.md).

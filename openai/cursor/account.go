@@ -1,0 +1,148 @@
+package cursor
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"drawbridge/openai/cursor/wire"
+	"drawbridge/openai/upstream"
+)
+
+// account holds the access token that the API key is exchanged for.
+type account struct {
+	c *Client
+
+	mu    sync.Mutex // guards what follows, and keeps exchanges apart
+	token string
+	until time.Time
+}
+
+const (
+	// refreshBefore is how long before its end a token is exchanged anew; unknownFor is how long one is used whose end cannot be read.
+	refreshBefore = 5 * time.Minute
+	unknownFor    = 10 * time.Minute
+	callFor       = 20 * time.Second
+	maxAnswer     = 4 << 20
+	maxModels     = 5000
+)
+
+// bearer returns a token that is good for some minutes.
+func (a *account) bearer(ctx context.Context) (string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.token != "" && time.Now().Before(a.until) {
+		return a.token, nil
+	}
+	body, err := a.call(ctx, http.MethodPost, wire.Exchange)
+	if err != nil {
+		return "", err
+	}
+	var got struct {
+		Access string `json:"accessToken"`
+	}
+	if json.Unmarshal(body, &got) != nil || got.Access == "" || strings.ContainsAny(got.Access, " \r\n") {
+		return "", a.c.failure(http.StatusServiceUnavailable, "upstream_garbage", "the service did not answer the key with a token; look at the url of upstream "+a.c.o.Name)
+	}
+	a.token, a.until = got.Access, time.Now().Add(unknownFor)
+	if end := expiry(got.Access); !end.IsZero() {
+		a.until = end.Add(-refreshBefore)
+	}
+	return a.token, nil
+}
+
+// refused forgets a token that the service does not take any more.
+func (a *account) refused(token string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.token == token {
+		a.token = ""
+	}
+}
+
+// expiry reads when a JWT ends; zero where it does not say.
+func expiry(token string) time.Time {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return time.Time{}
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
+	var claims struct {
+		Exp float64 `json:"exp"`
+	}
+	if err != nil || json.Unmarshal(raw, &claims) != nil || claims.Exp <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(claims.Exp), 0)
+}
+
+// models lists the models of the account.
+func (a *account) models(ctx context.Context) ([]upstream.Model, error) {
+	body, err := a.call(ctx, http.MethodGet, wire.Models)
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Items []struct {
+			ID      string   `json:"id"`
+			Aliases []string `json:"aliases"`
+		} `json:"items"`
+	}
+	if json.Unmarshal(body, &list) != nil || list.Items == nil {
+		return nil, a.c.failure(http.StatusServiceUnavailable, "upstream_garbage", "the service's list of models cannot be read; look at the url of upstream "+a.c.o.Name)
+	}
+	var out []upstream.Model
+	for _, m := range list.Items[:min(len(list.Items), maxModels)] {
+		if m.ID != "" {
+			out = append(out, upstream.Model{ID: m.ID, Aliases: m.Aliases, Owner: a.c.o.Name})
+		}
+	}
+	return out, nil
+}
+
+// call asks the service with the API key itself.
+func (a *account) call(ctx context.Context, method, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, callFor)
+	defer cancel()
+	var in io.Reader
+	if method == http.MethodPost {
+		in = bytes.NewReader([]byte("{}"))
+	}
+	req, err := http.NewRequestWithContext(ctx, method, a.c.o.URL+path, in)
+	if err != nil {
+		return nil, fmt.Errorf("ask the service of upstream %s: %w", a.c.o.Name, err)
+	}
+	req.Header.Set("Authorization", "Bearer "+a.c.o.Key)
+	req.Header.Set("User-Agent", userAgent)
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := a.c.http.Do(req)
+	if err != nil {
+		return nil, a.c.unreached(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	switch {
+	case err != nil:
+		return nil, a.c.unreached(err)
+	case resp.StatusCode == http.StatusOK:
+		return body, nil
+	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
+		return nil, a.c.badKey()
+	case resp.StatusCode == http.StatusTooManyRequests:
+		e := a.c.failure(http.StatusTooManyRequests, "rate_limit_exceeded", "the service asks to wait")
+		e.Type, e.RetryAfter = "rate_limit_error", retryAfter(resp.Header)
+		return nil, e
+	}
+	return nil, a.c.failure(http.StatusServiceUnavailable, "upstream_refused", fmt.Sprintf("the service of upstream %s answers %s with the status %d", a.c.o.Name, path, resp.StatusCode))
+}
+
+const userAgent = "drawbridge"

@@ -1,0 +1,325 @@
+package agentsim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"drawbridge/openai/cursor/wire"
+)
+
+// run is one run as the service keeps it: the client's messages in their order, and what was asked of the client.
+type run struct {
+	s  *Sim
+	id string
+
+	mu      sync.Mutex // guards what follows
+	next    int64
+	early   map[int64]*wire.AgentClientMessage
+	line    *line // nil before the stream is open
+	cut     func()
+	request *wire.AgentRunRequest
+	blobs   map[uint32]*wire.KvClientMessage
+	execs   map[uint32]*exec
+	answers map[uint32]*wire.InteractionResponse
+	beats   int
+	changed chan struct{} // closed at each change, and replaced
+}
+
+// exec is something that the client was asked to run.
+type exec struct {
+	// wants is the field that its result has; a stream has many of them.
+	wants   protoreflect.FieldNumber
+	stream  bool
+	results []*wire.ExecClientMessage
+	thrown  string
+	closed  bool
+}
+
+func newRun(s *Sim, id string) *run {
+	return &run{s: s, id: id, early: map[int64]*wire.AgentClientMessage{}, blobs: map[uint32]*wire.KvClientMessage{}, execs: map[uint32]*exec{},
+		answers: map[uint32]*wire.InteractionResponse{}, changed: make(chan struct{})}
+}
+
+// take puts a message of the client into its order. One whose number came before is dropped in silence, as the service does.
+func (r *run) take(number int64, m *wire.AgentClientMessage) error {
+	r.mu.Lock()
+	if _, waits := r.early[number]; number < r.next || waits {
+		r.mu.Unlock()
+		return r.s.report(r.id, "append_seqno %d came twice", number)
+	}
+	r.early[number] = m
+	var wrong []string
+	for {
+		m := r.early[r.next]
+		if m == nil {
+			break
+		}
+		delete(r.early, r.next)
+		if r.next == 0 && m.GetRunRequest() == nil {
+			wrong = append(wrong, "the first message is no run request")
+		}
+		r.next++
+		if w := r.heed(m); w != "" {
+			wrong = append(wrong, w)
+		}
+	}
+	close(r.changed)
+	r.changed = make(chan struct{})
+	r.mu.Unlock()
+	var failed error
+	for _, w := range wrong {
+		failed = errors.Join(failed, r.s.report(r.id, "%s", w))
+	}
+	return failed
+}
+
+// heed notes what a message says, and returns what is wrong with it. The caller holds the lock.
+func (r *run) heed(m *wire.AgentClientMessage) string {
+	switch said := m.Message.(type) {
+	case *wire.AgentClientMessage_RunRequest:
+		if r.request != nil {
+			return "a second run request"
+		}
+		r.request = said.RunRequest
+	case *wire.AgentClientMessage_KvClientMessage:
+		r.blobs[said.KvClientMessage.GetId()] = said.KvClientMessage
+	case *wire.AgentClientMessage_InteractionResponse:
+		r.answers[said.InteractionResponse.GetId()] = said.InteractionResponse
+		if said.InteractionResponse.Result == nil {
+			return fmt.Sprintf("query %d is answered with nothing", said.InteractionResponse.GetId())
+		}
+	case *wire.AgentClientMessage_ClientHeartbeat:
+		r.beats++
+	case *wire.AgentClientMessage_ExecClientMessage:
+		return r.result(said.ExecClientMessage)
+	case *wire.AgentClientMessage_ExecClientControlMessage:
+		return r.control(said.ExecClientControlMessage)
+	default:
+		return "a message of a kind that is not known"
+	}
+	return ""
+}
+
+func (r *run) result(m *wire.ExecClientMessage) string {
+	id := m.GetId()
+	e := r.execs[id]
+	switch {
+	case e == nil:
+		return fmt.Sprintf("a result of request %d, which nobody made", id)
+	case e.closed:
+		return fmt.Sprintf("a result of request %d behind its close", id)
+	}
+	got := protoreflect.FieldNumber(0)
+	if f := m.ProtoReflect().WhichOneof(m.ProtoReflect().Descriptor().Oneofs().ByName("message")); f != nil {
+		got = f.Number()
+	}
+	switch {
+	case got != e.wants: // the service goes on waiting
+		return fmt.Sprintf("request %d wants a result in field %d, and got field %d", id, e.wants, got)
+	case !e.stream && len(e.results) > 0:
+		return fmt.Sprintf("a second result of request %d", id)
+	}
+	e.results = append(e.results, m)
+	return ""
+}
+
+func (r *run) control(m *wire.ExecClientControlMessage) string {
+	switch said := m.Message.(type) {
+	case *wire.ExecClientControlMessage_Throw:
+		e := r.execs[said.Throw.GetId()]
+		if e == nil {
+			return fmt.Sprintf("request %d fails, which nobody made", said.Throw.GetId())
+		}
+		e.thrown = said.Throw.GetError()
+	case *wire.ExecClientControlMessage_StreamClose:
+		id := said.StreamClose.GetId()
+		e := r.execs[id]
+		switch {
+		case e == nil:
+			return fmt.Sprintf("request %d is closed, which nobody made", id)
+		case e.closed:
+			return fmt.Sprintf("request %d is closed twice", id)
+		case len(e.results) == 0 && e.thrown == "":
+			return fmt.Sprintf("request %d is closed without a result", id)
+		}
+		e.closed = true
+	case *wire.ExecClientControlMessage_Heartbeat:
+		if e := r.execs[said.Heartbeat.GetId()]; e == nil || e.closed {
+			return fmt.Sprintf("a heartbeat of request %d, which does not run", said.Heartbeat.GetId())
+		}
+	default:
+		return "a control message of a kind that is not known"
+	}
+	return ""
+}
+
+// await waits until the client did something, without a limit: that strictness is the point.
+func (r *run) await(ctx context.Context, is func() bool) error {
+	for {
+		r.mu.Lock()
+		done, changed := is(), r.changed
+		r.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// line is the stream to the client.
+type line struct {
+	run *run
+	to  *connect.ServerStream[wire.AgentServerMessage]
+	mu  sync.Mutex // one message at a time; guards quiet
+	// quiet keeps heartbeats back.
+	quiet bool
+}
+
+func (l *line) send(m *wire.AgentServerMessage) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.run.s.log(event{Run: l.run.id, From: "server"}, m)
+	return l.to.Send(m)
+}
+
+func (l *line) hush(quiet bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.quiet = quiet
+}
+
+func update(u *wire.InteractionUpdate) *wire.AgentServerMessage {
+	return &wire.AgentServerMessage{Message: &wire.AgentServerMessage_InteractionUpdate{InteractionUpdate: u}}
+}
+
+// beat says that the run lives until ctx ends.
+func (l *line) beat(ctx context.Context, each time.Duration) {
+	tick := time.NewTicker(each)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		l.mu.Lock()
+		if !l.quiet && ctx.Err() == nil {
+			_ = l.to.Send(update(&wire.InteractionUpdate{Message: &wire.InteractionUpdate_Heartbeat{Heartbeat: &wire.Empty{}}})) // the next message fails, too
+		}
+		l.mu.Unlock()
+	}
+}
+
+// errCut breaks the connection off.
+var errCut = errors.New("cut")
+
+// runSSE plays a run to its end.
+func (s *Sim) runSSE(ctx context.Context, req *connect.Request[wire.BidiRequestId], to *connect.ServerStream[wire.AgentServerMessage]) error {
+	r := s.of(req.Msg.GetRequestId())
+	ctx, cancel := context.WithCancelCause(ctx)
+	l := &line{run: r, to: to}
+	s.mu.Lock()
+	again := r.line != nil
+	r.line, r.cut = l, func() { cancel(errCut) }
+	s.mu.Unlock()
+	if again {
+		cancel(nil)
+		return connect.NewError(connect.CodeAlreadyExists, errors.New("this request id has a stream already"))
+	}
+	if got := req.Header().Get("X-Request-Id"); got != r.id {
+		if err := s.report(r.id, "the header x-request-id of the stream is %q", got); err != nil {
+			return err
+		}
+	}
+	var beating sync.WaitGroup
+	beating.Go(func() { l.beat(ctx, s.o.Beat) })
+	err := s.play(ctx, r, l)
+	if context.Cause(ctx) == errCut {
+		err = errCut
+	}
+	cancel(nil)
+	beating.Wait()
+	r.mu.Lock()
+	early, beats := len(r.early), r.beats
+	r.mu.Unlock()
+	if err == nil && early > 0 {
+		err = s.report(r.id, "%d messages wait behind a gap in append_seqno", early)
+	}
+	s.mu.Lock()
+	delete(s.runs, r.id)
+	s.mu.Unlock()
+	s.log(event{Run: r.id, From: "end of the run", Hex: fmt.Sprintf("%d client heartbeats", beats)}, nil)
+	switch {
+	case errors.Is(err, errCut):
+		panic(http.ErrAbortHandler)
+	case errors.Is(err, errEnd):
+		return nil
+	}
+	return err
+}
+
+// words are the newest words of the user in a run request.
+func words(m *wire.AgentRunRequest) string {
+	return m.GetAction().GetUserMessageAction().GetUserMessage().GetText()
+}
+
+// rule returns the turn that fits, and the number of this try of it.
+func (s *Sim) rule(m *wire.AgentRunRequest, said string, number int) Turn {
+	var offered []string
+	for _, t := range m.GetMcpTools().GetMcpTools() {
+		offered = append(offered, t.GetToolName())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := fmt.Sprint(m.GetConversationId(), " ", number)
+	s.tries[key]++
+	for _, t := range s.s.Turns {
+		has := !slices.ContainsFunc(t.Tools, func(name string) bool { return !slices.Contains(offered, name) })
+		if has && strings.Contains(said, t.Match) && (t.Number == 0 || t.Number == number) && (t.Try == 0 || t.Try == s.tries[key]) {
+			return t
+		}
+	}
+	return Turn{Steps: []Step{{Text: "Done."}}}
+}
+
+// asError is the fault as the service sends it.
+func (f *Fault) asError() error {
+	code := connect.CodeInternal
+	for c := connect.CodeCanceled; c <= connect.CodeUnauthenticated; c++ {
+		if c.String() == f.Code {
+			code = c
+		}
+	}
+	e := connect.NewError(code, errors.New("the script fails the run"))
+	if f.Kind == 0 {
+		return e
+	}
+	details := &wire.ErrorDetails{Error: f.Kind, Details: &wire.ErrorText{Title: f.Title, Detail: f.Detail}}
+	if d, err := detail(details); err == nil {
+		e.AddDetail(d)
+	}
+	return e
+}
+
+// detail wraps details under the service's name for their type.
+func detail(m proto.Message) (*connect.ErrorDetail, error) {
+	raw, err := proto.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewErrorDetail(anyOf(raw))
+}

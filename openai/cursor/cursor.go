@@ -1,0 +1,254 @@
+package cursor
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/rs/zerolog"
+
+	"drawbridge/openai/cursor/wire"
+	"drawbridge/openai/upstream"
+)
+
+// Model is one model of the service, under the name that callers use.
+type Model struct {
+	// Model is the service's own name; "" is the callers' name.
+	Model string
+	// Context is how many tokens it takes, 0 where nobody knows.
+	Context int
+	// Max asks for the vendor's max mode, and Parameters are further wishes such as effort: high.
+	Max        bool
+	Parameters map[string]string
+}
+
+// DefaultURL is where the vendor's clients go.
+const DefaultURL = "https://api2.cursor.sh"
+
+// Options configure a Client. Name and Key are required.
+type Options struct {
+	// Name is the backend's name in the configuration, for errors.
+	Name string
+	// URL is the service's host for keys and models, and AgentURL the one for runs; "" is DefaultURL, and URL.
+	URL, AgentURL string
+	// Key is the API key. It is exchanged for a token, and neither stands in an error or a log line.
+	Key string
+	// Privacy asks the service to keep nothing for training.
+	Privacy bool
+	// Models are those that callers may name; without any, all that the service lists.
+	Models map[string]Model
+	Log    zerolog.Logger
+	// Dial replaces the way to the service, for tests.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// The times of the protocol. The vendor's client has the same.
+const (
+	beatEach     = 5 * time.Second
+	execBeatEach = 3 * time.Second
+	// silentFor ends a run of which nothing at all comes any more. stalledFor ends one that only says that it lives after a result, and
+	// idleFor one that does so at other times.
+	silentFor  = 30 * time.Second
+	stalledFor = 2 * time.Minute
+	idleFor    = 10 * time.Minute
+	// together is how long calls of tools may lie apart that leave together; listedFor is how long announced ones are waited for.
+	together  = 250 * time.Millisecond
+	listedFor = 2 * time.Second
+	// stateFor is how long the state is waited for that follows the end of a turn.
+	stateFor = 5 * time.Second
+	// maxTries bounds how often a run is begun of which nothing was shown.
+	maxTries = 4
+)
+
+// retryAfterTry are the pauses between tries.
+var retryAfterTry = []time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second}
+
+// maxMessage bounds a message of the service, in bytes.
+const maxMessage = 64 << 20
+
+// Client is the backend. Safe for concurrent use.
+type Client struct {
+	o       Options
+	http    *http.Client
+	account account
+	run     *connect.Client[wire.BidiRequestId, wire.AgentServerMessage]
+	appends *connect.Client[wire.BidiAppendRequest, wire.Empty]
+
+	base context.Context //nolint:containedctx // ended by Close alone; turns outlive the requests that began them
+	stop context.CancelFunc
+}
+
+// New refuses an address that is not safe for a key. It connects to nothing.
+func New(o Options) (*Client, error) {
+	o.URL = strings.TrimRight(cmp.Or(o.URL, DefaultURL), "/")
+	o.AgentURL = strings.TrimRight(cmp.Or(o.AgentURL, o.URL), "/")
+	for key, address := range map[string]string{"url": o.URL, "agent_url": o.AgentURL} {
+		u, err := url.Parse(address)
+		switch {
+		case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+			return nil, fmt.Errorf("the %s of upstream %s is not an address without a user, ? and #", key, o.Name)
+		case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+			return nil, fmt.Errorf("the %s of upstream %s must be https; http is for this machine alone", key, o.Name)
+		}
+	}
+	if o.Key == "" {
+		return nil, fmt.Errorf("upstream %s needs a key", o.Name)
+	}
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	}
+	c := &Client{o: o}
+	c.http = &http.Client{
+		Transport: streams{&http.Transport{
+			DialContext:            o.Dial,
+			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+			TLSHandshakeTimeout:    10 * time.Second,
+			ForceAttemptHTTP2:      true,
+			MaxIdleConnsPerHost:    64,
+			IdleConnTimeout:        60 * time.Second,
+			MaxResponseHeaderBytes: 64 << 10,
+		}},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	c.account = account{c: c}
+	c.base, c.stop = context.WithCancel(context.Background())
+	c.run = connect.NewClient[wire.BidiRequestId, wire.AgentServerMessage](c.http, o.AgentURL+wire.RunSSE, connect.WithReadMaxBytes(maxMessage))
+	c.appends = connect.NewClient[wire.BidiAppendRequest, wire.Empty](c.http, o.AgentURL+wire.BidiAppend, connect.WithReadMaxBytes(1<<20))
+	return c, nil
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// Close ends all runs.
+func (c *Client) Close() {
+	c.stop()
+	c.http.CloseIdleConnections()
+}
+
+// streams lets an answer pass whose content type is that of server-sent events: the service is said to name its streams so.
+type streams struct{ next http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (s streams) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := s.next.RoundTrip(r)
+	if err == nil && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		resp.Header.Set("Content-Type", "application/connect+proto")
+	}
+	return resp, err
+}
+
+// CloseIdleConnections is what [http.Client] calls.
+func (s streams) CloseIdleConnections() {
+	if t, ok := s.next.(*http.Transport); ok {
+		t.CloseIdleConnections()
+	}
+}
+
+// Models implements [upstream.Upstream].
+func (c *Client) Models(ctx context.Context) ([]upstream.Model, error) {
+	if len(c.o.Models) == 0 {
+		return c.account.models(ctx)
+	}
+	var out []upstream.Model
+	for _, name := range slices.Sorted(maps.Keys(c.o.Models)) {
+		out = append(out, upstream.Model{ID: name, Context: c.o.Models[name].Context, Owner: c.o.Name})
+	}
+	return out, nil
+}
+
+// Check exchanges the key, and names the configured models that the service does not list; listed is how many it does.
+func (c *Client) Check(ctx context.Context) (missing []string, listed int, err error) {
+	if _, err := c.account.bearer(ctx); err != nil {
+		return nil, 0, err
+	}
+	list, err := c.account.models(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.o.Models)) {
+		own := cmp.Or(c.o.Models[name].Model, name)
+		if !slices.ContainsFunc(list, func(m upstream.Model) bool { return m.ID == own || slices.Contains(m.Aliases, own) }) {
+			missing = append(missing, own)
+		}
+	}
+	return missing, len(list), nil
+}
+
+// model is what is asked for under the name of a caller.
+func (c *Client) model(name string) *wire.RequestedModel {
+	m := c.o.Models[name]
+	out := &wire.RequestedModel{ModelId: cmp.Or(m.Model, name), MaxMode: m.Max}
+	for _, id := range slices.Sorted(maps.Keys(m.Parameters)) {
+		out.Parameters = append(out.Parameters, &wire.ModelParameter{Id: id, Value: m.Parameters[id]})
+	}
+	return out
+}
+
+// Start implements [upstream.Upstream]. It returns when the service has said something.
+func (c *Client) Start(ctx context.Context, q upstream.Request) (upstream.Turn, error) {
+	if err := fits(q); err != nil {
+		return nil, err
+	}
+	t, err := c.newTurn(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	go t.live()
+	select {
+	case <-t.heard:
+		return t, nil
+	case <-t.done:
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.failed != nil {
+			return nil, t.failed
+		}
+		return t, nil
+	case <-ctx.Done():
+		t.stop(context.Cause(ctx))
+		return nil, ctx.Err()
+	}
+}
+
+// Resume implements [upstream.Upstream]: a run ends with the process that opened it.
+func (c *Client) Resume(context.Context, upstream.Request, string) (upstream.Turn, error) {
+	return nil, &upstream.Error{Code: "turn_lost", Message: "the bridge was restarted while the model answered, and the run ended with it; send the request again as a new one", BeginAnew: true}
+}
+
+// fits refuses what the protocol cannot carry.
+func fits(q upstream.Request) error {
+	var body struct {
+		Format *struct {
+			Type string `json:"type"`
+		} `json:"response_format"`
+	}
+	_ = json.Unmarshal(q.Body, &body) // the door has read it
+	if body.Format != nil && body.Format.Type != "" && body.Format.Type != "text" {
+		return upstream.BadRequest("response_format", "unsupported_parameter", "this backend cannot hold the model to a form; leave response_format out, and ask for the form in the message")
+	}
+	if q.Choice != "" && q.Choice != "auto" && q.Choice != "none" {
+		return upstream.BadRequest("tool_choice", "unsupported_parameter", "this backend cannot make the model call a tool; leave tool_choice out, and ask for the call in the message")
+	}
+	for i, m := range q.Messages {
+		for _, image := range m.Images {
+			if len(image.Data) == 0 {
+				return upstream.BadRequest(fmt.Sprintf("messages[%d]", i), "unsupported_image", "this backend takes images with their data alone; send the image as a data: address")
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package cursor
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"drawbridge/openai/cursor/wire"
+)
+
+// stream is one try of a run: what the service says, and one counter for all that is said to it. Its methods are safe for concurrent
+// use, but for receive.
+type stream struct {
+	c      *Client
+	id     string
+	ctx    context.Context //nolint:containedctx // the try's own
+	cancel context.CancelCauseFunc
+	// opened is closed when in or openErr is there.
+	opened  chan struct{}
+	in      *connect.ServerStreamForClient[wire.AgentServerMessage]
+	openErr error
+
+	mu   sync.Mutex // guards next, and keeps new messages from a try that ends
+	next int64
+	// room bounds the messages that are on their way at once.
+	room chan struct{}
+	sent sync.WaitGroup
+}
+
+// onTheWay bounds the messages to the service that have no answer yet.
+const onTheWay = 16
+
+// callersTools are the names under which the service offers a client's own tools. The list leaves out its shell and its files.
+const callersTools = "mcp_tool_call,get_mcp_tools_tool_call,list_mcp_resources_tool_call,read_mcp_resource_tool_call,mcp_auth_tool_call"
+
+// open begins a try. Its first message has to be sent next.
+func (c *Client) open(ctx context.Context, id string) (*stream, error) {
+	token, err := c.account.bearer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &stream{c: c, id: id, opened: make(chan struct{}), room: make(chan struct{}, onTheWay)}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	req := connect.NewRequest(&wire.BidiRequestId{RequestId: id})
+	s.headers(req, token)
+	go func() { // it returns when the answer begins, and the answer may begin when the first message was read
+		defer close(s.opened)
+		s.in, s.openErr = c.run.CallServerStream(s.ctx, req)
+	}()
+	return s, nil
+}
+
+// headers are those of the run and of each message to it.
+func (s *stream) headers(r connect.AnyRequest, token string) {
+	privacy := "false"
+	if s.c.o.Privacy {
+		privacy = "true"
+	}
+	for name, value := range map[string]string{
+		"Authorization": "Bearer " + token, "User-Agent": userAgent, "X-Request-Id": s.id, "X-Ghost-Mode": privacy,
+		"X-Cursor-Streaming": "true", "X-Cursor-Agent-Allowed-Tools": callersTools,
+	} {
+		r.Header().Set(name, value)
+	}
+}
+
+// receive returns the next message, and errOver behind the last one when the service ended the stream in order.
+func (s *stream) receive() (*wire.AgentServerMessage, error) {
+	<-s.opened
+	if s.openErr == nil && s.in.Receive() {
+		return s.in.Msg(), nil
+	}
+	if err := context.Cause(s.ctx); err != nil {
+		return nil, err
+	}
+	if s.openErr != nil {
+		return nil, s.openErr
+	}
+	if err := s.in.Err(); err != nil {
+		return nil, err
+	}
+	return nil, errOver
+}
+
+var errOver = errors.New("the service ended the stream")
+
+// close ends the try, and waits for what is on its way.
+func (s *stream) close(cause error) {
+	s.mu.Lock()
+	s.cancel(cause)
+	s.mu.Unlock()
+	if <-s.opened; s.openErr == nil {
+		_ = s.in.Close() // nothing more is wanted of it
+	}
+	s.sent.Wait()
+}
+
+// number takes numbers for messages that follow each other, and counts them as under way.
+func (s *stream) number(messages int) (first int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return 0, context.Cause(s.ctx)
+	}
+	first = s.next
+	s.next += int64(messages)
+	s.sent.Add(messages)
+	return first, nil
+}
+
+// send sends messages and waits until the service has them.
+func (s *stream) send(messages ...*wire.AgentClientMessage) error {
+	first, err := s.number(len(messages))
+	if err != nil {
+		return err
+	}
+	errs := make(chan error, len(messages))
+	for i, m := range messages {
+		go func() {
+			defer s.sent.Done()
+			errs <- s.append(first+int64(i), m)
+		}()
+	}
+	var failed error
+	for range messages {
+		failed = errors.Join(failed, <-errs)
+	}
+	return failed
+}
+
+// post sends messages without waiting. A failure ends the try.
+func (s *stream) post(messages ...*wire.AgentClientMessage) {
+	first, err := s.number(len(messages))
+	if err != nil {
+		return
+	}
+	for i, m := range messages {
+		go func() {
+			defer s.sent.Done()
+			if err := s.append(first+int64(i), m); err != nil {
+				s.cancel(err)
+			}
+		}()
+	}
+}
+
+// append sends one message under its number. The service puts them in order. A token that it does not take any more is exchanged once.
+func (s *stream) append(number int64, m *wire.AgentClientMessage) error {
+	select {
+	case s.room <- struct{}{}:
+		defer func() { <-s.room }()
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	}
+	raw, err := proto.Marshal(m)
+	if err != nil {
+		return err
+	}
+	data := hex.EncodeToString(raw)
+	ctx, cancel := context.WithTimeout(s.ctx, appendFor+time.Duration(len(data))*time.Second/131072)
+	defer cancel()
+	for try := 1; ; try++ {
+		token, err := s.c.account.bearer(ctx)
+		if err != nil {
+			return err
+		}
+		req := connect.NewRequest(&wire.BidiAppendRequest{Data: data, RequestId: &wire.BidiRequestId{RequestId: s.id}, AppendSeqno: number})
+		s.headers(req, token)
+		_, err = s.c.appends.CallUnary(ctx, req)
+		switch {
+		case err == nil:
+			return nil
+		case s.ctx.Err() != nil:
+			return context.Cause(s.ctx)
+		case connect.CodeOf(err) != connect.CodeUnauthenticated || try > 1:
+			return err
+		}
+		s.c.account.refused(token)
+	}
+}
+
+// appendFor is how long the service may take for a short message.
+const appendFor = time.Minute
+
+// fieldsOf names the numbers of the fields of a message of the service, for the log: it holds nothing of what they say.
+func fieldsOf(m protoreflect.Message) (names string) {
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		names += fmt.Sprintf("field%d", f.Number())
+		if f.Kind() == protoreflect.MessageKind && f.ContainingOneof() != nil && !f.IsList() {
+			if inner := fieldsOf(v.Message()); inner != "" {
+				names += "." + inner
+			}
+		}
+		return f.ContainingOneof() == nil
+	})
+	return names
+}

@@ -1,0 +1,439 @@
+package cursor
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"drawbridge/internal/pause"
+	"drawbridge/openai/cursor/wire"
+	"drawbridge/openai/upstream"
+)
+
+// turn is one answer under way: a run on the service, and its tries.
+type turn struct {
+	c    *Client
+	q    upstream.Request
+	plan plan
+
+	ctx   context.Context //nolint:containedctx // the turn's own; it outlives the request
+	stop  context.CancelCauseFunc
+	heard chan struct{} // closed when the service said something
+	done  chan struct{} // closed when nothing comes any more
+
+	mu      sync.Mutex // guards what follows
+	queue   []upstream.Event
+	changed chan struct{} // closed at each change, and replaced
+	failed  *upstream.Error
+	over    bool
+	s       *stream
+	// state is the service's newest state in this turn, nil before there is one.
+	state []byte
+	// shown is set when something left since that state, and ever when anything left at all.
+	shown, ever bool
+	ended       *wire.TurnEnded
+	// execs are the requests of this try by their id, the caller's in open among them.
+	execs map[uint32]bool
+	open  map[uint32]*call
+	// calls counts the calls since the turn was parked last, of listed that were announced.
+	calls, listed int
+	parked        bool
+	// behind are calls that came while the turn was parked.
+	behind []*call
+	// timer parks the turn when no further call comes.
+	timer *time.Timer
+	// lastSaid is when the service said anything, and lastDone when it said more than that it lives. answered is set since a result went out.
+	lastSaid, lastDone time.Time
+	answered           bool
+}
+
+func (c *Client) newTurn(ctx context.Context, q upstream.Request) (*turn, error) {
+	p, err := c.plan(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	t := &turn{c: c, q: q, plan: p, heard: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{})}
+	t.ctx, t.stop = context.WithCancelCause(c.base)
+	return t, nil
+}
+
+// Ref implements [upstream.Turn]: a run does not outlive the process.
+func (t *turn) Ref() string { return "" }
+
+// Cancel implements [upstream.Turn]: the service stops when the stream closes.
+func (t *turn) Cancel(context.Context) error {
+	t.stop(io.EOF)
+	return nil
+}
+
+// Next implements [upstream.Turn].
+func (t *turn) Next(ctx context.Context) (upstream.Event, error) {
+	for {
+		t.mu.Lock()
+		if len(t.queue) > 0 {
+			e := t.queue[0]
+			t.queue = t.queue[1:]
+			t.mu.Unlock()
+			return e, nil
+		}
+		failed, over, changed := t.failed, t.over, t.changed
+		t.mu.Unlock()
+		switch {
+		case failed != nil:
+			return upstream.Event{}, failed
+		case over:
+			return upstream.Event{}, io.EOF
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			t.stop(context.Cause(ctx))
+			return upstream.Event{}, ctx.Err()
+		}
+	}
+}
+
+// emit puts an event behind the others. The caller holds the lock.
+func (t *turn) emit(e upstream.Event) {
+	t.queue = append(t.queue, e)
+	t.shown, t.ever = true, true
+	t.wake()
+}
+
+func (t *turn) wake() {
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// live runs a turn to its end.
+func (t *turn) live() {
+	defer close(t.done)
+	var failed *upstream.Error
+	goOn := false
+	for try := 1; ; try++ {
+		err := t.try(goOn)
+		if err == nil {
+			break
+		}
+		v := t.c.judge(err)
+		var told *upstream.Error
+		if errors.As(err, &told) { // of our own
+			v = verdict{told: told, again: told.Code == "upstream_silent" || told.Code == "upstream_cut"}
+		}
+		var again bool
+		if goOn, again = t.mayTryAgain(v, try); !again {
+			failed = v.told
+			break
+		}
+		t.c.o.Log.Info().Str("turn", t.q.Turn).Int("try", try).Err(err).Msg("a run of the agent protocol broke off, and nothing of it was shown since its last state; it is tried again")
+		if pause.For(t.ctx, retryAfterTry[try-1]) != nil {
+			failed = v.told
+			break
+		}
+	}
+	t.finish(failed)
+}
+
+// mayTryAgain reports whether another try does nothing twice, and whether it goes on from the service's own state.
+func (t *turn) mayTryAgain(v verdict, try int) (goOn, again bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ctx.Err() != nil || try >= maxTries || t.shown || len(t.open) > 0 {
+		return false, false
+	}
+	return t.state != nil, v.again || v.stale && try == 1
+}
+
+// finish ends the turn: with its answer, or with what went wrong.
+func (t *turn) finish(failed *upstream.Error) {
+	cause := context.Cause(t.ctx)
+	t.stop(nil)
+	t.mu.Lock()
+	ended, state := t.ended, t.state
+	t.mu.Unlock()
+	if failed == nil && state != nil {
+		t.plan.State = state
+		raw, err := json.Marshal(t.plan.kept)
+		if err == nil {
+			err = t.q.State.Put(context.WithoutCancel(t.ctx), stateKey(t.q.Turn), raw)
+		}
+		if err != nil { // the next turn tells the whole conversation anew
+			t.c.o.Log.Warn().Err(err).Str("turn", t.q.Turn).Msg("the state of a conversation is not recorded")
+		}
+	}
+	t.mu.Lock()
+	lost := t.parked && t.q.Lost != nil && cause == nil
+	t.over = true
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	switch {
+	case failed == nil:
+		t.queue = append(t.queue, upstream.Event{Kind: upstream.Ended, Finish: "stop", Usage: usage(ended)})
+	case !errors.Is(cause, io.EOF):
+		told := *failed
+		told.NothingHappened = told.NothingHappened && !t.ever
+		t.failed = &told
+	}
+	why := t.failed
+	t.wake()
+	t.mu.Unlock()
+	if lost {
+		if why == nil {
+			why = &upstream.Error{Code: "turn_gone", Message: "the service went on without the results, and the turn is over; ask again"}
+		}
+		t.q.Lost(why)
+	}
+}
+
+// usage counts tokens as the API does: what was read from a cache or written to it belongs to the prompt.
+func usage(e *wire.TurnEnded) *upstream.Usage {
+	if e == nil || e.InputTokens == nil && e.OutputTokens == nil {
+		return nil
+	}
+	prompt := e.GetInputTokens() + e.GetCacheReadTokens() + e.GetCacheWriteTokens()
+	return &upstream.Usage{Prompt: &prompt, Completion: e.OutputTokens, Cached: e.CacheReadTokens, Reasoning: e.ReasoningTokens}
+}
+
+// try opens a run, and reads it to its end. It returns nil where the service said that the turn is over.
+func (t *turn) try(goOn bool) error {
+	t.mu.Lock()
+	state := t.plan.State
+	if t.state != nil {
+		state = t.state
+	}
+	t.execs, t.open, t.behind, t.ended = map[uint32]bool{}, map[uint32]*call{}, nil, nil
+	t.lastSaid, t.lastDone, t.answered = time.Now(), time.Now(), false
+	t.mu.Unlock()
+	s, err := t.c.open(t.ctx, newID())
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	t.s = s
+	t.mu.Unlock()
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		t.watch(s)
+	}()
+	s.post(t.plan.request(state, goOn))
+	err = t.read(s)
+	s.close(err)
+	<-watched
+	t.mu.Lock()
+	ended := t.ended != nil
+	t.mu.Unlock()
+	if ended && t.ctx.Err() == nil {
+		return nil // what breaks behind the end changes nothing
+	}
+	if errors.Is(err, errOver) {
+		return t.c.cut()
+	}
+	return err
+}
+
+// read takes what the service says until the turn is over, and the state that follows its end is there.
+func (t *turn) read(s *stream) error {
+	said := false
+	for {
+		m, err := s.receive()
+		if err != nil {
+			return err
+		}
+		if !said {
+			said = true
+			t.mu.Lock()
+			select {
+			case <-t.heard:
+			default:
+				close(t.heard)
+			}
+			t.mu.Unlock()
+		}
+		if e := t.c.o.Log.Debug(); e.Enabled() {
+			e.Str("turn", t.q.Turn).Str("fields", fieldsOf(m.ProtoReflect())).Msg("server message")
+		}
+		if over, err := t.take(s, m); over || err != nil {
+			return err
+		}
+	}
+}
+
+// take does what a message of the service asks for; over is set behind the state that follows the end.
+func (t *turn) take(s *stream, m *wire.AgentServerMessage) (over bool, err error) {
+	t.mu.Lock()
+	t.lastSaid = time.Now()
+	if m.GetInteractionUpdate().GetHeartbeat() == nil {
+		t.lastDone, t.answered = t.lastSaid, false
+	}
+	t.mu.Unlock()
+	switch said := m.Message.(type) {
+	case *wire.AgentServerMessage_InteractionUpdate:
+		t.update(said.InteractionUpdate)
+	case *wire.AgentServerMessage_ExecServerMessage:
+		t.exec(s, said.ExecServerMessage)
+	case *wire.AgentServerMessage_ConversationCheckpointUpdate:
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.state, t.shown = slices.Clone(said.ConversationCheckpointUpdate), false
+		return t.ended != nil, nil
+	case *wire.AgentServerMessage_KvServerMessage:
+		return false, t.blob(s, said.KvServerMessage)
+	case *wire.AgentServerMessage_ExecServerControlMessage:
+		if abort := said.ExecServerControlMessage.GetAbort(); abort != nil {
+			t.abort(s, abort.GetId())
+		}
+	case *wire.AgentServerMessage_InteractionQuery:
+		s.post(answerQuery(said.InteractionQuery))
+	}
+	return false, nil
+}
+
+// update shows what the model says. Updates that only display something else are left out.
+func (t *turn) update(u *wire.InteractionUpdate) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch said := u.Message.(type) {
+	case *wire.InteractionUpdate_TextDelta:
+		kind := upstream.Text
+		if said.TextDelta.GetIsServerNotice() { // not the model's words
+			kind = upstream.Reasoning
+		}
+		if text := said.TextDelta.GetText(); text != "" {
+			t.emit(upstream.Event{Kind: kind, Text: text})
+		}
+	case *wire.InteractionUpdate_ThinkingDelta:
+		if text := said.ThinkingDelta.GetText(); text != "" {
+			t.emit(upstream.Event{Kind: upstream.Reasoning, Text: text})
+		}
+	case *wire.InteractionUpdate_ToolRequestsListed:
+		t.listed = int(said.ToolRequestsListed.GetCallCount())
+	case *wire.InteractionUpdate_TurnEnded:
+		t.ended = said.TurnEnded
+		s := t.s
+		time.AfterFunc(stateFor, func() { s.cancel(errOver) })
+	}
+}
+
+// maxBlob bounds what the service may keep under one id.
+const maxBlob = 8 << 20
+
+// blob keeps a blob for the service, or gives it back. The service waits for the answer.
+func (t *turn) blob(s *stream, m *wire.KvServerMessage) error {
+	answer := &wire.KvClientMessage{Id: m.GetId()}
+	switch ask := m.Message.(type) {
+	case *wire.KvServerMessage_SetBlobArgs:
+		done := &wire.SetBlobResult{}
+		if data := ask.SetBlobArgs.GetBlobData(); len(data) > maxBlob {
+			done.Error = &wire.KvError{Message: fmt.Sprintf("a blob has at most %d bytes here", maxBlob)}
+		} else if err := t.q.State.Put(t.ctx, blobKey(ask.SetBlobArgs.GetBlobId()), data); err != nil {
+			return fmt.Errorf("keep a blob of the service: %w", err)
+		}
+		answer.Message = &wire.KvClientMessage_SetBlobResult{SetBlobResult: done}
+	case *wire.KvServerMessage_GetBlobArgs:
+		data, err := t.q.State.Get(t.ctx, blobKey(ask.GetBlobArgs.GetBlobId()))
+		if err != nil {
+			return fmt.Errorf("load a blob of the service: %w", err)
+		}
+		answer.Message = &wire.KvClientMessage_GetBlobResult{GetBlobResult: &wire.GetBlobResult{BlobData: data}} // nil is "not found"
+	}
+	s.post(&wire.AgentClientMessage{Message: &wire.AgentClientMessage_KvClientMessage{KvClientMessage: answer}})
+	return nil
+}
+
+// watch says to the service that this client lives, and ends a try of which nothing comes any more.
+func (t *turn) watch(s *stream) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		t.mu.Lock()
+		now := time.Now()
+		silent, idle, answered, waits := now.Sub(t.lastSaid), now.Sub(t.lastDone), t.answered, len(t.open) > 0
+		var beats []*wire.AgentClientMessage
+		if n%int(beatEach/time.Second) == 0 {
+			beats = append(beats, &wire.AgentClientMessage{Message: &wire.AgentClientMessage_ClientHeartbeat{ClientHeartbeat: &wire.Empty{}}})
+		}
+		if n%int(execBeatEach/time.Second) == 0 {
+			for id := range t.open {
+				beats = append(beats, control(&wire.ExecClientControlMessage{Message: &wire.ExecClientControlMessage_Heartbeat{Heartbeat: &wire.ExecID{Id: id}}}))
+			}
+		}
+		t.mu.Unlock()
+		switch {
+		case silent >= silentFor:
+			s.cancel(t.c.broken("upstream_silent", fmt.Sprintf("the service said nothing at all for %s; send the request again as a new one", silentFor)))
+			return
+		case !waits && answered && idle >= stalledFor:
+			s.cancel(t.c.broken("upstream_stalled", fmt.Sprintf("the service took the results and then only said for %s that it lives, so the bridge ended the turn; send the request again as a new one", stalledFor)))
+			return
+		case !waits && idle >= idleFor:
+			s.cancel(t.c.broken("upstream_stalled", fmt.Sprintf("the service only said for %s that it lives, so the bridge ended the turn; send the request again as a new one", idleFor)))
+			return
+		}
+		if len(beats) > 0 {
+			s.post(beats...)
+		}
+	}
+}
+
+// Deliver implements [upstream.Turn].
+func (t *turn) Deliver(_ context.Context, results []upstream.Result) error {
+	t.mu.Lock()
+	if t.over {
+		t.mu.Unlock()
+		return &upstream.Error{Status: 422, Type: "invalid_request_error", Code: "turn_gone", Message: "the run that waited for these results is over; send the whole conversation again", NothingHappened: true}
+	}
+	s := t.s
+	var out []*wire.AgentClientMessage
+	known := false
+	for _, r := range results {
+		id, err := strconv.ParseUint(r.CallID, 10, 32)
+		c := t.open[uint32(id)]
+		if err != nil || c == nil {
+			continue // the service withdrew it
+		}
+		known = true
+		delete(t.open, c.id)
+		out = append(out, c.result(r)...)
+	}
+	if !known {
+		t.mu.Unlock()
+		return &upstream.Error{Status: 422, Type: "invalid_request_error", Code: "unknown_tool_call", Message: "the service does not wait for these results any more; ask again with a new request", NothingHappened: true}
+	}
+	t.mu.Unlock()
+	if err := s.send(out...); err != nil {
+		return t.c.judge(err).told
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.parked, t.calls, t.listed, t.answered, t.lastDone = false, 0, 0, true, time.Now()
+	behind := t.behind
+	t.behind = nil
+	for _, c := range behind {
+		t.show(c)
+	}
+	return nil
+}
+
+// blobKey is where a blob stands in the session. Ids are 32 bytes where the vendor's clients make them.
+func blobKey(id []byte) string {
+	if len(id) > 64 {
+		sum := sha256.Sum256(id)
+		id = sum[:]
+	}
+	return "cursor blob " + hex.EncodeToString(id)
+}

@@ -1,0 +1,254 @@
+package cursor_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"drawbridge/openai"
+	"drawbridge/openai/cursor"
+	"drawbridge/openai/cursor/agentsim"
+	"drawbridge/store"
+	"drawbridge/store/callers"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// pipes are the connections of a server in a bubble of virtual time.
+type pipes struct {
+	conns chan net.Conn
+	ended chan struct{}
+	once  sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.ended) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.IPAddr{} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case p.conns <- theirs:
+		return ours, nil
+	case <-p.ended:
+		return nil, &net.OpError{Op: "dial", Err: net.ErrClosed}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// world is the door with the backend in front of the stand-in, in virtual time.
+type world struct {
+	t       *testing.T
+	sim     *agentsim.Sim
+	log     bytes.Buffer // of the stand-in
+	said    bytes.Buffer // of the backend
+	o       cursor.Options
+	records *callers.Records
+	door    *openai.Door
+	token   string
+	client  *cursor.Client
+	stop    func()
+	lines   *pipes
+	// lenient is a part of what the stand-in may report in this story.
+	lenient string
+}
+
+// play runs a story of a script in a bubble.
+func play(t *testing.T, script string, story func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t}
+		s, err := agentsim.Parse([]byte(script))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.sim = agentsim.New(agentsim.Options{Script: s, Log: &w.log, Strict: true})
+		w.lines = &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
+		server := &http.Server{Handler: w.sim, ReadHeaderTimeout: time.Hour}
+		served := make(chan error, 1)
+		go func() { served <- server.Serve(w.lines) }()
+		db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "drawbridge.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.records = callers.New(db)
+		w.o = cursor.Options{Name: "c", Key: agentsim.DefaultKey, URL: "http://127.0.0.1:1", Dial: w.lines.dial, Log: zerolog.New(&w.said).Level(zerolog.DebugLevel)}
+		w.start()
+		secret, _, err := openai.Keyring{Records: w.records}.Mint(t.Context(), openai.Token{Name: "all", Models: []string{"*"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.token = secret
+		story(t, w)
+		w.stop()
+		for _, wrong := range w.sim.Wrong() {
+			if w.lenient != "" && strings.Contains(wrong, w.lenient) {
+				continue
+			}
+			t.Errorf("the stand-in reports: %s", wrong)
+		}
+		_ = server.Close()
+		<-served
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// start opens the door, and after a stop the next one on the same records.
+func (w *world) start() {
+	w.t.Helper()
+	var err error
+	if w.client, err = cursor.New(w.o); err != nil {
+		w.t.Fatal(err)
+	}
+	if w.door, err = openai.New(openai.Options{Records: w.records, Backends: []openai.Backend{{Name: "c", Upstream: w.client}}, Alone: true, Log: zerolog.Nop()}); err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.door.Run(ctx) }()
+	w.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.t.Error(err)
+		}
+		w.client.Close()
+		synctest.Wait()
+	})
+}
+
+// answer is what the tests read of an answer.
+type answer struct {
+	Status  int
+	Body    string
+	Choices []struct {
+		Message struct {
+			Content   string
+			Reasoning string     `json:"reasoning_content"`
+			ToolCalls []toolCall `json:"tool_calls"`
+		}
+		Finish string `json:"finish_reason"`
+	}
+	Usage *struct {
+		Prompt     int64 `json:"prompt_tokens"`
+		Completion int64 `json:"completion_tokens"`
+	}
+	Error *struct {
+		Message, Code, Type string
+	}
+}
+
+type toolCall struct {
+	ID       string                           `json:"id"`
+	Type     string                           `json:"type"`
+	Function struct{ Name, Arguments string } `json:"function"`
+}
+
+// post sends a request to the door.
+func (w *world) post(path string, body any) (a answer) {
+	w.t.Helper()
+	raw, err := json.Marshal(body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req := httptest.NewRequestWithContext(w.t.Context(), http.MethodPost, "http://127.0.0.1"+path, bytes.NewReader(raw))
+	req.Header.Set("Authorization", "Bearer "+w.token)
+	req.Header.Set("Content-Type", "application/json")
+	got := httptest.NewRecorder()
+	w.door.Handler().ServeHTTP(got, req)
+	a.Status, a.Body = got.Code, got.Body.String()
+	if !strings.HasPrefix(a.Body, "data:") && !strings.HasPrefix(a.Body, ":") {
+		if err := json.Unmarshal(got.Body.Bytes(), &a); err != nil {
+			w.t.Fatal(err, a.Body)
+		}
+	}
+	return a
+}
+
+// message is one of a conversation.
+type message map[string]any
+
+func user(text string) message { return message{"role": "user", "content": text} }
+
+func result(id, text string) message {
+	return message{"role": "tool", "tool_call_id": id, "content": text}
+}
+
+// says is the answer of an assistant as the next request has it.
+func (a answer) says() message {
+	m := message{"role": "assistant", "content": a.text()}
+	if calls := a.calls(); len(calls) > 0 {
+		m["tool_calls"] = calls
+	}
+	return m
+}
+
+func (a answer) text() string {
+	if len(a.Choices) == 0 {
+		return ""
+	}
+	return a.Choices[0].Message.Content
+}
+
+func (a answer) calls() []toolCall {
+	if len(a.Choices) == 0 {
+		return nil
+	}
+	return a.Choices[0].Message.ToolCalls
+}
+
+func (a answer) finish() string {
+	if len(a.Choices) == 0 {
+		return fmt.Sprintf("status %d: %s", a.Status, a.Body)
+	}
+	return a.Choices[0].Finish
+}
+
+var bash = map[string]any{"type": "function", "function": map[string]any{"name": "bash", "description": "Execute a bash command in the terminal", "parameters": map[string]any{
+	"type": "object", "properties": map[string]any{"command": map[string]any{"type": "string"}}, "required": []string{"command"}}}}
+
+// ask is a chat request with a shell of the caller.
+func (w *world) ask(messages ...message) answer {
+	w.t.Helper()
+	return w.post("/v1/chat/completions", map[string]any{"model": "gpt-4o", "messages": messages, "tools": []any{bash}})
+}
+
+// expect fails the test when an answer is not what it has to be.
+func (w *world) expect(a answer, finish, text string, calls ...string) {
+	w.t.Helper()
+	var got []string
+	for _, c := range a.calls() {
+		got = append(got, c.Function.Name+" "+c.Function.Arguments)
+	}
+	if a.finish() != finish || a.text() != text || strings.Join(got, "; ") != strings.Join(calls, "; ") {
+		w.t.Errorf("finish %q, text %q, calls %q; want %q, %q, %q\n%s", a.finish(), a.text(), got, finish, text, calls, a.Body)
+	}
+}
