@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Lets programs that nobody here wrote call the OpenAI-compatible door: the official openai client, the AI SDK, LangChain, OpenCode,
-# Continue's command line and Codex. A script stands behind the door; no client has an account or a key, and none reaches further than this machine.
+# Continue's command line and Codex. A script stands behind the door, or the stand-in of the agent service. The vendor's own client of that service
+# calls the stand-in, too. No client has an account or a key, and none reaches further than this machine.
 # They are installed from the npm registry as the lock files in proof/clients/npm and proof/agents/npm pin them, without their install
 # scripts, into .cache/clients.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=$PWD/.cache/clients
-clients=(openai aisdk langchain continue opencode codex)
+clients=(openai aisdk langchain continue opencode codex cursorsdk)
 if [ $# -gt 0 ]; then
   echo "usage: scripts/clients.sh" >&2
   exit 2

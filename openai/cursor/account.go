@@ -58,13 +58,11 @@ func (a *account) bearer(ctx context.Context) (string, error) {
 	return a.token, nil
 }
 
-// refused forgets a token that the service does not take any more.
-func (a *account) refused(token string) {
+// forget has the key exchanged anew.
+func (a *account) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.token == token {
-		a.token = ""
-	}
+	a.token = ""
 }
 
 // expiry reads when a JWT ends; zero where it does not say.

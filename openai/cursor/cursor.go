@@ -114,7 +114,6 @@ func New(o Options) (*Client, error) {
 			DialContext:            o.Dial,
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    10 * time.Second,
-			ForceAttemptHTTP2:      true,
 			MaxIdleConnsPerHost:    64,
 			IdleConnTimeout:        60 * time.Second,
 			MaxResponseHeaderBytes: 64 << 10,

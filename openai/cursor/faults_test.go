@@ -150,6 +150,25 @@ func TestTokenEnds(t *testing.T) {
 		first := w.ask(user("go"))
 		time.Sleep(10 * time.Minute)
 		w.expect(w.ask(user("go"), first.says(), result(first.calls()[0].ID, "A")), "stop", "on")
+		w.sim.RevokeTokens()
+		w.expect(w.ask(user("go on")), "tool_calls", "", `bash {"command":"a"}`)
+	})
+}
+
+// TestNoFinalState: where the service hands over no state behind the end of a turn, the next one tells the whole conversation.
+func TestNoFinalState(t *testing.T) {
+	play(t, `
+turns:
+  - match: </conversation>
+    steps: [{ text: "{{.Text}}" }]
+  - match: one
+    steps: [{ checkpoint: true }, { text: first }, { send: { interaction_update: { turn_ended: {} } } }, { end: clean }]
+`, func(t *testing.T, w *world) {
+		first := w.ask(user("one"))
+		w.expect(first, "stop", "first")
+		if a := w.ask(user("one"), first.says(), user("two")); !strings.Contains(a.text(), "[assistant]\nfirst\n</conversation>\n\ntwo") {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
 	})
 }
 

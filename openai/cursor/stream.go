@@ -182,7 +182,7 @@ func (s *stream) append(number int64, m *wire.AgentClientMessage) error {
 		case connect.CodeOf(err) != connect.CodeUnauthenticated || try > 1:
 			return err
 		}
-		s.c.account.refused(token)
+		s.c.account.forget()
 	}
 }
 

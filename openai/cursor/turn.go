@@ -40,6 +40,8 @@ type turn struct {
 	// shown is set when something left since that state, and ever when anything left at all.
 	shown, ever bool
 	ended       *wire.TurnEnded
+	// whole is set when the state holds the end of the turn.
+	whole bool
 	// execs are the requests of this try by their id, the caller's in open among them.
 	execs map[uint32]bool
 	open  map[uint32]*call
@@ -124,6 +126,9 @@ func (t *turn) live() {
 			break
 		}
 		v := t.c.judge(err)
+		if v.stale {
+			t.c.account.forget()
+		}
 		var told *upstream.Error
 		if errors.As(err, &told) { // of our own
 			v = verdict{told: told, again: told.Code == "upstream_silent" || told.Code == "upstream_cut"}
@@ -157,15 +162,15 @@ func (t *turn) finish(failed *upstream.Error) {
 	cause := context.Cause(t.ctx)
 	t.stop(nil)
 	t.mu.Lock()
-	ended, state := t.ended, t.state
+	ended, state, whole := t.ended, t.state, t.whole
 	t.mu.Unlock()
-	if failed == nil && state != nil {
+	if failed == nil && whole { // without it, the next turn tells the whole conversation
 		t.plan.State = state
 		raw, err := json.Marshal(t.plan.kept)
 		if err == nil {
 			err = t.q.State.Put(context.WithoutCancel(t.ctx), stateKey(t.q.Turn), raw)
 		}
-		if err != nil { // the next turn tells the whole conversation anew
+		if err != nil {
 			t.c.o.Log.Warn().Err(err).Str("turn", t.q.Turn).Msg("the state of a conversation is not recorded")
 		}
 	}
@@ -284,8 +289,8 @@ func (t *turn) take(s *stream, m *wire.AgentServerMessage) (over bool, err error
 	case *wire.AgentServerMessage_ConversationCheckpointUpdate:
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.state, t.shown = slices.Clone(said.ConversationCheckpointUpdate), false
-		return t.ended != nil, nil
+		t.state, t.shown, t.whole = slices.Clone(said.ConversationCheckpointUpdate), false, t.ended != nil
+		return t.whole, nil
 	case *wire.AgentServerMessage_KvServerMessage:
 		return false, t.blob(s, said.KvServerMessage)
 	case *wire.AgentServerMessage_ExecServerControlMessage:
