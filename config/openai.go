@@ -41,6 +41,8 @@ type Upstream struct {
 	Key Secret `yaml:"key"`
 	// IKnow says of kind cursor that its owner knows what the notice says.
 	IKnow bool `yaml:"i_know"`
+	// HTTP2 has kind cursor run a turn on one stream in both directions.
+	HTTP2 bool `yaml:"http2"`
 	// Share lets the service of kind cursor keep what is said for training.
 	Share bool `yaml:"share"`
 	// Models are the models of kinds chat and cursor that callers may name; without any, all that the endpoint lists.
@@ -120,7 +122,7 @@ func (c *checker) anonymous(o *OpenAI) {
 // upstreamKeys are the keys of an upstream besides its kind, and the kinds that have them.
 var upstreamKeys = map[string][]string{
 	"url": {UpstreamChat, UpstreamCursor}, "key": {UpstreamChat, UpstreamCursor}, "models": {UpstreamChat, UpstreamCursor}, "repos": {UpstreamCloud},
-	"agent_url": {UpstreamCursor}, "i_know": {UpstreamCursor}, "share": {UpstreamCursor},
+	"agent_url": {UpstreamCursor}, "i_know": {UpstreamCursor}, "http2": {UpstreamCursor}, "share": {UpstreamCursor},
 }
 
 func (c *checker) upstream(at, name string, u Upstream) Upstream {

@@ -86,7 +86,9 @@ func (c agentsimCmd) Run(ctx context.Context, a app) (err error) {
 	if err != nil {
 		return httpx.ListenError(c.Listen, "--listen", err)
 	}
-	server := &http.Server{Handler: agentsim.New(o), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: agentsim.New(o), ReadHeaderTimeout: 10 * time.Second, Protocols: &http.Protocols{}}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	fmt.Fprintf(a.stderr, "agentsim ready http://%s\n", l.Addr())

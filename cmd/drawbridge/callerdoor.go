@@ -96,7 +96,7 @@ func newCursor(name string, u config.Upstream, log zerolog.Logger) (*cursor.Clie
 	for id, m := range u.Models {
 		models[id] = cursor.Model{Model: m.Model, Context: m.Context, Max: m.MaxMode, Parameters: m.Parameters}
 	}
-	return cursor.New(cursor.Options{Name: name, URL: u.URL, AgentURL: u.AgentURL, Key: u.Key.Reveal(), Privacy: !u.Share, Models: models, Log: log})
+	return cursor.New(cursor.Options{Name: name, URL: u.URL, AgentURL: u.AgentURL, Key: u.Key.Reveal(), HTTP2: u.HTTP2, Privacy: !u.Share, Models: models, Log: log})
 }
 
 // endpoint is a backend that can be asked for its models.

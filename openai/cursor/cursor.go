@@ -44,6 +44,8 @@ type Options struct {
 	URL, AgentURL string
 	// Key is the API key. It is exchanged for a token, and neither stands in an error or a log line.
 	Key string
+	// HTTP2 runs a turn on one stream in both directions, instead of a stream of answers beside single messages over HTTP/1.1.
+	HTTP2 bool
 	// Privacy asks the service to keep nothing for training.
 	Privacy bool
 	// Models are those that callers may name; without any, all that the service lists.
@@ -84,6 +86,7 @@ type Client struct {
 	account account
 	run     *connect.Client[wire.BidiRequestId, wire.AgentServerMessage]
 	appends *connect.Client[wire.BidiAppendRequest, wire.Empty]
+	duplex  *connect.Client[wire.AgentClientMessage, wire.AgentServerMessage]
 
 	base context.Context //nolint:containedctx // ended by Close alone; turns outlive the requests that began them
 	stop context.CancelFunc
@@ -109,8 +112,13 @@ func New(o Options) (*Client, error) {
 		o.Dial = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
 	c := &Client{o: o}
+	var protocols http.Protocols
+	protocols.SetHTTP1(!o.HTTP2)
+	protocols.SetHTTP2(o.HTTP2)
+	protocols.SetUnencryptedHTTP2(o.HTTP2)
 	c.http = &http.Client{
 		Transport: streams{&http.Transport{
+			Protocols:              &protocols,
 			DialContext:            o.Dial,
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    10 * time.Second,
@@ -124,6 +132,7 @@ func New(o Options) (*Client, error) {
 	c.base, c.stop = context.WithCancel(context.Background())
 	c.run = connect.NewClient[wire.BidiRequestId, wire.AgentServerMessage](c.http, o.AgentURL+wire.RunSSE, connect.WithReadMaxBytes(maxMessage))
 	c.appends = connect.NewClient[wire.BidiAppendRequest, wire.Empty](c.http, o.AgentURL+wire.BidiAppend, connect.WithReadMaxBytes(1<<20))
+	c.duplex = connect.NewClient[wire.AgentClientMessage, wire.AgentServerMessage](c.http, o.AgentURL+wire.Run, connect.WithReadMaxBytes(maxMessage))
 	return c, nil
 }
 

@@ -23,7 +23,7 @@ turns:
 
 // TestText: an answer without tools, whole and as a stream, with what it used.
 func TestText(t *testing.T) {
-	play(t, hello, func(t *testing.T, w *world) {
+	playBoth(t, hello, func(t *testing.T, w *world) {
 		body := map[string]any{"model": "gpt-4o", "messages": []message{user("Say hello")}}
 		a := w.post("/v1/chat/completions", body)
 		w.expect(a, "stop", "Hello world")
@@ -46,7 +46,7 @@ func TestText(t *testing.T) {
 
 // TestTool: a call goes to the caller, its result goes back into the same run, and the text behind it arrives.
 func TestTool(t *testing.T) {
-	play(t, hello, func(t *testing.T, w *world) {
+	playBoth(t, hello, func(t *testing.T, w *world) {
 		first := w.ask(user("Use the bash tool to run: echo hello"))
 		w.expect(first, "tool_calls", "I run it. ", `bash {"command":"echo hello"}`)
 		if think := first.Choices[0].Message.Reasoning; think != "I need the shell. " {
@@ -106,7 +106,7 @@ turns:
 
 // TestParked: a turn is held while the caller works for a quarter of an hour, and both sides say that they live.
 func TestParked(t *testing.T) {
-	play(t, hello, func(t *testing.T, w *world) {
+	playBoth(t, hello, func(t *testing.T, w *world) {
 		first := w.ask(user("echo hello"))
 		time.Sleep(14 * time.Minute)
 		w.expect(w.ask(user("echo hello"), first.says(), result(first.calls()[0].ID, "late")), "stop", "It said: late")
@@ -122,7 +122,7 @@ func TestParked(t *testing.T) {
 // TestConversation: the next turn goes on from the service's own state, and says only what is new. Blobs come back, also after a restart. A changed
 // history begins a new conversation with all of it.
 func TestConversation(t *testing.T) {
-	play(t, hello, func(t *testing.T, w *world) {
+	playBoth(t, hello, func(t *testing.T, w *world) {
 		system := message{"role": "system", "content": "Be brief."}
 		one := w.ask(system, user("one"))
 		w.expect(one, "stop", "turn says <system>\nBe brief.\n</system>\n\none")
@@ -144,7 +144,7 @@ func TestConversation(t *testing.T) {
 
 // TestRestart: results that come after the run is gone begin a new turn with the whole conversation, and nothing is asked twice.
 func TestRestart(t *testing.T) {
-	play(t, `
+	playBoth(t, `
 turns:
   - match: (calls bash
     steps: [{ text: "read on: {{.Text}}" }]

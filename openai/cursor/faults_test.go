@@ -38,14 +38,13 @@ func TestBroken(t *testing.T) {
 		"an unknown kind":               {"[{ error: { code: internal, kind: 52, title: Odd } }]", "", "upstream_failed", 1, ""},
 		"a field that nobody knows":     {`[{ raw: a01f01 }, { raw: 0a03c20200 }, { text: ok }]`, "ok", "", 1, ""},
 		"an exec that nobody knows":     {`[{ raw: "120508329a0600" }, { text: "{{.Result}}" }]`, "failed: this client does not know request 50", "", 1, ""},
-		"a blob":                        {"[{ blob: 6291456 }, { text: ok }]", "ok", "", 1, ""},
-		"a blob that is too large":      {"[{ blob: 9000000 }]", "whole", "", 2, ""},
+		"a blob":                        {"[{ blob: 1048576 }, { text: ok }]", "ok", "", 1, ""},
 		"many pieces":                   {"[{ text: x, times: 2000 }]", strings.Repeat("x", 2000), "", 1, ""},
 		"a notice that is no answer":    {"[{ send: { interaction_update: { text_delta: { text: maintenance, is_server_notice: true } } } }, { text: ok }]", "ok", "", 1, ""},
 		"an error with a unit of words": {"[{ error: { code: unavailable } }]", "whole", "", 2, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			play(t, "turns:\n  - { try: 1, steps: "+tt.steps+" }\n  - steps: [{ text: whole }]\n", func(t *testing.T, w *world) {
+			playBoth(t, "turns:\n  - { try: 1, steps: "+tt.steps+" }\n  - steps: [{ text: whole }]\n", func(t *testing.T, w *world) {
 				w.lenient = tt.wrong
 				a := w.ask(user("go"))
 				switch {
@@ -64,7 +63,7 @@ func TestBroken(t *testing.T) {
 
 // TestStalled: a service that takes a result and then only says that it lives is cut off by time, with an error of its own.
 func TestStalled(t *testing.T) {
-	play(t, "turns: [{ steps: [{ calls: [{ name: bash, args: { command: a } }] }, { stall: true }] }]\n", func(t *testing.T, w *world) {
+	playBoth(t, "turns: [{ steps: [{ calls: [{ name: bash, args: { command: a } }] }, { stall: true }] }]\n", func(t *testing.T, w *world) {
 		first := w.ask(user("go"))
 		began := time.Now()
 		a := w.ask(user("go"), first.says(), result(first.calls()[0].ID, "A"))
@@ -82,7 +81,7 @@ func TestLostWhileParked(t *testing.T) {
 		"silent": "{ name: bash, args: { command: a } }] }, { text: x }",
 	} {
 		t.Run(name, func(t *testing.T) {
-			play(t, "turns:\n  - { match: (calls bash, steps: [{ text: read on }] }\n  - steps: [{ calls: ["+steps+"]\n", func(t *testing.T, w *world) {
+			playBoth(t, "turns:\n  - { match: (calls bash, steps: [{ text: read on }] }\n  - steps: [{ calls: ["+steps+"]\n", func(t *testing.T, w *world) {
 				first := w.ask(user("go"))
 				if name == "silent" {
 					w.sim.Hush()
@@ -265,7 +264,7 @@ func TestQueries(t *testing.T) {
 
 // TestAbort: the service withdraws one of two calls. Its result counts for nothing, and the turn goes on.
 func TestAbort(t *testing.T) {
-	play(t, "turns: [{ steps: [{ calls: [{ name: bash, args: { command: a }, abort: true }, { name: bash, args: { command: b } }] }, { text: \"{{.Result}}\" }] }]\n", func(t *testing.T, w *world) {
+	playBoth(t, "turns: [{ steps: [{ calls: [{ name: bash, args: { command: a }, abort: true }, { name: bash, args: { command: b } }] }, { text: \"{{.Result}}\" }] }]\n", func(t *testing.T, w *world) {
 		first := w.ask(user("go"))
 		if len(first.calls()) != 2 {
 			t.Fatalf("%d %s", first.Status, first.Body)

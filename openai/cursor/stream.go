@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"sync"
 	"time"
 
@@ -26,8 +28,10 @@ type stream struct {
 	opened  chan struct{}
 	in      *connect.ServerStreamForClient[wire.AgentServerMessage]
 	openErr error
+	// both is the stream in both directions, over HTTP/2; nil over HTTP/1.1, where in and the appends are it together.
+	both *connect.BidiStreamForClient[wire.AgentClientMessage, wire.AgentServerMessage]
 
-	mu   sync.Mutex // guards next, and keeps new messages from a try that ends
+	mu   sync.Mutex // guards next, keeps messages on both apart, and new ones from a try that ends
 	next int64
 	// room bounds the messages that are on their way at once.
 	room chan struct{}
@@ -48,8 +52,14 @@ func (c *Client) open(ctx context.Context, id string) (*stream, error) {
 	}
 	s := &stream{c: c, id: id, opened: make(chan struct{}), room: make(chan struct{}, onTheWay)}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	if c.o.HTTP2 {
+		s.both = c.duplex.CallBidiStream(s.ctx)
+		s.headers(s.both.RequestHeader(), token)
+		context.AfterFunc(s.ctx, func() { _ = s.both.CloseRequest() }) // a request under way sees the end of its context only then
+		return s, nil
+	}
 	req := connect.NewRequest(&wire.BidiRequestId{RequestId: id})
-	s.headers(req, token)
+	s.headers(req.Header(), token)
 	go func() { // it returns when the answer begins, and the answer may begin when the first message was read
 		defer close(s.opened)
 		s.in, s.openErr = c.run.CallServerStream(s.ctx, req)
@@ -58,7 +68,7 @@ func (c *Client) open(ctx context.Context, id string) (*stream, error) {
 }
 
 // headers are those of the run and of each message to it.
-func (s *stream) headers(r connect.AnyRequest, token string) {
+func (s *stream) headers(h http.Header, token string) {
 	privacy := "false"
 	if s.c.o.Privacy {
 		privacy = "true"
@@ -67,12 +77,24 @@ func (s *stream) headers(r connect.AnyRequest, token string) {
 		"Authorization": "Bearer " + token, "User-Agent": userAgent, "X-Request-Id": s.id, "X-Ghost-Mode": privacy,
 		"X-Cursor-Streaming": "true", "X-Cursor-Agent-Allowed-Tools": callersTools,
 	} {
-		r.Header().Set(name, value)
+		h.Set(name, value)
 	}
 }
 
 // receive returns the next message, and errOver behind the last one when the service ended the stream in order.
 func (s *stream) receive() (*wire.AgentServerMessage, error) {
+	if s.both != nil {
+		m, err := s.both.Receive()
+		switch cause := context.Cause(s.ctx); {
+		case err == nil:
+			return m, nil
+		case cause != nil:
+			return nil, cause
+		case errors.Is(err, io.EOF):
+			return nil, errOver
+		}
+		return nil, err
+	}
 	<-s.opened
 	if s.openErr == nil && s.in.Receive() {
 		return s.in.Msg(), nil
@@ -96,10 +118,27 @@ func (s *stream) close(cause error) {
 	s.mu.Lock()
 	s.cancel(cause)
 	s.mu.Unlock()
-	if <-s.opened; s.openErr == nil {
-		_ = s.in.Close() // nothing more is wanted of it
+	if s.both != nil {
+		_ = errors.Join(s.both.CloseRequest(), s.both.CloseResponse()) // nothing more is wanted of it
+	} else if <-s.opened; s.openErr == nil {
+		_ = s.in.Close()
 	}
 	s.sent.Wait()
+}
+
+// write sends messages on the stream in both directions, in their order.
+func (s *stream) write(messages []*wire.AgentClientMessage) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range messages {
+		if s.ctx.Err() != nil {
+			return context.Cause(s.ctx)
+		}
+		if err := s.both.Send(m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // number takes numbers for messages that follow each other, and counts them as under way.
@@ -117,6 +156,9 @@ func (s *stream) number(messages int) (first int64, err error) {
 
 // send sends messages and waits until the service has them.
 func (s *stream) send(messages ...*wire.AgentClientMessage) error {
+	if s.both != nil {
+		return s.write(messages)
+	}
 	first, err := s.number(len(messages))
 	if err != nil {
 		return err
@@ -137,6 +179,12 @@ func (s *stream) send(messages ...*wire.AgentClientMessage) error {
 
 // post sends messages without waiting. A failure ends the try.
 func (s *stream) post(messages ...*wire.AgentClientMessage) {
+	if s.both != nil {
+		if err := s.write(messages); err != nil && !errors.Is(err, io.EOF) { // at io.EOF, receive says why
+			s.cancel(err)
+		}
+		return
+	}
 	first, err := s.number(len(messages))
 	if err != nil {
 		return
@@ -172,7 +220,7 @@ func (s *stream) append(number int64, m *wire.AgentClientMessage) error {
 			return err
 		}
 		req := connect.NewRequest(&wire.BidiAppendRequest{Data: data, RequestId: &wire.BidiRequestId{RequestId: s.id}, AppendSeqno: number})
-		s.headers(req, token)
+		s.headers(req.Header(), token)
 		_, err = s.c.appends.CallUnary(ctx, req)
 		switch {
 		case err == nil:

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -26,6 +27,24 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// emptyDB is a database with its schema, which the worlds copy.
+var emptyDB = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "drawbridge")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "drawbridge.db")
+	s, err := store.Open(context.Background(), path)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
 
 // pipes are the connections of a server in a bubble of virtual time.
 type pipes struct {
@@ -79,10 +98,31 @@ type world struct {
 	lenient string
 }
 
-// play runs a story of a script in a bubble.
+// play runs a story of a script in a bubble, over HTTP/1.1.
 func play(t *testing.T, script string, story func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
+	playOver(t, false, script, story)
+}
+
+// playBoth runs a story once over each carriage.
+func playBoth(t *testing.T, script string, story func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Parallel()
+	for name, http2 := range map[string]bool{"HTTP 1.1": false, "HTTP 2": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			playOver(t, http2, script, story)
+		})
+	}
+}
+
+func playOver(t *testing.T, http2 bool, script string, story func(t *testing.T, w *world)) {
+	t.Helper()
+	empty, err := emptyDB()
+	if err != nil {
+		t.Fatal(err)
+	}
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t}
 		s, err := agentsim.Parse([]byte(script))
@@ -91,15 +131,21 @@ func play(t *testing.T, script string, story func(t *testing.T, w *world)) {
 		}
 		w.sim = agentsim.New(agentsim.Options{Script: s, Log: &w.log, Strict: true})
 		w.lines = &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
-		server := &http.Server{Handler: w.sim, ReadHeaderTimeout: time.Hour}
+		server := &http.Server{Handler: w.sim, ReadHeaderTimeout: time.Hour, Protocols: &http.Protocols{}}
+		server.Protocols.SetHTTP1(true)
+		server.Protocols.SetUnencryptedHTTP2(true)
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(w.lines) }()
-		db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "drawbridge.db"))
+		path := filepath.Join(t.TempDir(), "drawbridge.db")
+		if err := os.WriteFile(path, empty, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		db, err := store.Open(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.records = callers.New(db)
-		w.o = cursor.Options{Name: "c", Key: agentsim.DefaultKey, URL: "http://127.0.0.1:1", Dial: w.lines.dial, Log: zerolog.New(&w.said).Level(zerolog.DebugLevel)}
+		w.o = cursor.Options{Name: "c", Key: agentsim.DefaultKey, URL: "http://127.0.0.1:1", Dial: w.lines.dial, HTTP2: http2, Log: zerolog.New(&w.said).Level(zerolog.DebugLevel)}
 		w.start()
 		secret, _, err := openai.Keyring{Records: w.records}.Mint(t.Context(), openai.Token{Name: "all", Models: []string{"*"}})
 		if err != nil {

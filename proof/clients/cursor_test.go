@@ -23,15 +23,20 @@ import (
 	agentwire "drawbridge/openai/cursor/wire"
 )
 
-// simulate serves a stand-in of the agent service on this machine.
-func simulate(t *testing.T, script string) (sim *agentsim.Sim, url string) {
+// simulate serves a stand-in of the agent service on this machine; with secure over TLS and HTTP/2.
+func simulate(t *testing.T, script string, secure bool) (sim *agentsim.Sim, url string) {
 	t.Helper()
 	s, err := agentsim.Parse([]byte(script))
 	if err != nil {
 		t.Fatal(err)
 	}
 	sim = agentsim.New(agentsim.Options{Script: s, Strict: true})
-	web := httptest.NewServer(sim)
+	web := httptest.NewUnstartedServer(sim)
+	if web.EnableHTTP2 = secure; secure {
+		web.StartTLS()
+	} else {
+		web.Start()
+	}
 	t.Cleanup(func() {
 		web.CloseClientConnections()
 		web.Close()
@@ -58,7 +63,7 @@ func TestCodingAgentsOverTheAgentProtocol(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clientHome(t, name)
-			sim, service := simulate(t, script.String())
+			sim, service := simulate(t, script.String(), false)
 			c, err := cursor.New(cursor.Options{Name: "sim", URL: service, Key: agentsim.DefaultKey, Models: map[string]cursor.Model{"scripted": {Model: "composer-2"}}})
 			if err != nil {
 				t.Fatal(err)
@@ -80,14 +85,24 @@ func TestCodingAgentsOverTheAgentProtocol(t *testing.T) {
 // tools of its own, questions, a cancelled run, and turns that go on from the state and the blobs of those before.
 func TestVendorsClient(t *testing.T) {
 	t.Parallel()
+	for name, secure := range map[string]bool{"HTTP 1.1": false, "HTTP 2": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			vendorsClient(t, secure)
+		})
+	}
+}
+
+func vendorsClient(t *testing.T, secure bool) {
+	t.Helper()
 	home, node := clientHome(t, "cursorsdk")
 	work := t.TempDir()
-	_, service := simulate(t, strings.ReplaceAll(vendorsStory, "CWD", work))
+	_, service := simulate(t, strings.ReplaceAll(vendorsStory, "CWD", work), secure)
 	text, err := os.ReadFile(filepath.Join("npm", "cursorsdk.mjs"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(home, "drawbridge-client.mjs") // node looks for packages beside the program
+	program := filepath.Join(home, "drawbridge-client-"+filepath.Base(t.Name())+".mjs") // node looks for packages beside the program
 	if err := os.WriteFile(program, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +110,7 @@ func TestVendorsClient(t *testing.T) {
 	defer cancel()
 	own := t.TempDir()
 	cmd := exec.CommandContext(ctx, node, program, "Say hello", "Use tools", "Use your own tools", "Answer questions", "Turn five", "Hang")
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + own, "XDG_CONFIG_HOME=" + own, "TMPDIR=" + own, "CURSOR_BACKEND_URL=" + service, "SIM_KEY=" + agentsim.DefaultKey, "SIM_CWD=" + work}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + own, "XDG_CONFIG_HOME=" + own, "TMPDIR=" + own, "CURSOR_BACKEND_URL=" + service, "SIM_KEY=" + agentsim.DefaultKey, "SIM_CWD=" + work, "NODE_TLS_REJECT_UNAUTHORIZED=0"}
 	var trouble bytes.Buffer
 	cmd.Stderr = &trouble
 	out, err := cmd.Output()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -183,8 +184,10 @@ func (r *run) await(ctx context.Context, is func() bool) error {
 // line is the stream to the client.
 type line struct {
 	run *run
-	to  *connect.ServerStream[wire.AgentServerMessage]
-	mu  sync.Mutex // one message at a time; guards quiet
+	to  interface {
+		Send(m *wire.AgentServerMessage) error
+	}
+	mu sync.Mutex // one message at a time; guards quiet
 	// quiet keeps heartbeats back.
 	quiet bool
 }
@@ -227,11 +230,45 @@ func (l *line) beat(ctx context.Context, each time.Duration) {
 // errCut breaks the connection off.
 var errCut = errors.New("cut")
 
-// runSSE plays a run to its end.
+// runSSE plays a run to its end whose messages come one by one.
 func (s *Sim) runSSE(ctx context.Context, req *connect.Request[wire.BidiRequestId], to *connect.ServerStream[wire.AgentServerMessage]) error {
 	r := s.of(req.Msg.GetRequestId())
+	if got := req.Header().Get("X-Request-Id"); got != r.id {
+		if err := s.report(r.id, "the header x-request-id of the stream is %q", got); err != nil {
+			return err
+		}
+	}
+	return s.stage(ctx, r, &line{run: r, to: to})
+}
+
+// runBoth plays a run to its end on a stream in both directions.
+func (s *Sim) runBoth(ctx context.Context, both *connect.BidiStream[wire.AgentClientMessage, wire.AgentServerMessage]) error {
+	r := s.of(both.RequestHeader().Get("X-Request-Id"))
 	ctx, cancel := context.WithCancelCause(ctx)
-	l := &line{run: r, to: to}
+	defer cancel(nil)
+	go func() {
+		for n := int64(0); ; n++ {
+			m, err := both.Receive()
+			if err == nil {
+				s.log(event{Run: r.id, From: "client", Number: &n}, m)
+				err = r.take(n, m)
+			}
+			if err != nil {
+				cancel(err)
+				return
+			}
+		}
+	}()
+	err := s.stage(ctx, r, &line{run: r, to: both})
+	if cause := context.Cause(ctx); errors.Is(err, context.Canceled) && cause != nil && !errors.Is(cause, io.EOF) {
+		return cause
+	}
+	return err
+}
+
+// stage plays a run on the line to its client, and says that it lives.
+func (s *Sim) stage(ctx context.Context, r *run, l *line) error {
+	ctx, cancel := context.WithCancelCause(ctx)
 	s.mu.Lock()
 	again := r.line != nil
 	r.line, r.cut = l, func() { cancel(errCut) }
@@ -240,15 +277,10 @@ func (s *Sim) runSSE(ctx context.Context, req *connect.Request[wire.BidiRequestI
 		cancel(nil)
 		return connect.NewError(connect.CodeAlreadyExists, errors.New("this request id has a stream already"))
 	}
-	if got := req.Header().Get("X-Request-Id"); got != r.id {
-		if err := s.report(r.id, "the header x-request-id of the stream is %q", got); err != nil {
-			return err
-		}
-	}
 	var beating sync.WaitGroup
 	beating.Go(func() { l.beat(ctx, s.o.Beat) })
 	err := s.play(ctx, r, l)
-	if context.Cause(ctx) == errCut {
+	if errors.Is(context.Cause(ctx), errCut) {
 		err = errCut
 	}
 	cancel(nil)

@@ -35,7 +35,7 @@ type Script struct {
 
 // CallFault is a fault of some HTTP calls.
 type CallFault struct {
-	// Call is run, append, exchange or models. Skip lets so many calls pass first; Times is how many it hits, 1 when absent.
+	// Call is run (over HTTP/1.1), append, exchange or models. Skip lets so many calls pass first; Times is how many it hits, 1 when absent.
 	Call  string `yaml:"call"`
 	Skip  int    `yaml:"skip"`
 	Times int    `yaml:"times"`

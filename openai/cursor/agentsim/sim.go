@@ -73,6 +73,7 @@ func New(o Options) *Sim {
 	m.HandleFunc("POST "+wire.Exchange, s.exchange)
 	m.HandleFunc("GET "+wire.Models, s.models)
 	m.Handle(wire.RunSSE, s.inside(connect.NewServerStreamHandler(wire.RunSSE, s.runSSE)))
+	m.Handle(wire.Run, s.inside(connect.NewBidiStreamHandler(wire.Run, s.runBoth, connect.WithReadMaxBytes(256<<20))))
 	m.Handle(wire.BidiAppend, s.inside(connect.NewUnaryHandler(wire.BidiAppend, s.append, connect.WithReadMaxBytes(256<<20))))
 	m.HandleFunc("/", empty)
 	s.handler = s.faulty(m)

@@ -8,6 +8,8 @@ package wire
 
 // Paths of the calls on the service.
 const (
+	// Run is a stream in both directions, over HTTP/2.
+	Run = "/agent.v1.AgentService/Run"
 	// RunSSE streams what the service says, over HTTP/1.1; BidiAppend is the client's half of it.
 	RunSSE     = "/agent.v1.AgentService/RunSSE"
 	BidiAppend = "/aiserver.v1.BidiService/BidiAppend"
