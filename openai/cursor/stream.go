@@ -31,8 +31,11 @@ type stream struct {
 	// both is the stream in both directions, over HTTP/2; nil over HTTP/1.1, where in and the appends are it together.
 	both *connect.BidiStreamForClient[wire.AgentClientMessage, wire.AgentServerMessage]
 
-	mu   sync.Mutex // guards next, keeps messages on both apart, and new ones from a try that ends
+	mu   sync.Mutex // guards next and queue, and keeps new messages from a try that ends
 	next int64
+	// queue waits for both; more wakes its writer.
+	queue []outgoing
+	more  chan struct{}
 	// room bounds the messages that are on their way at once.
 	room chan struct{}
 	sent sync.WaitGroup
@@ -55,6 +58,9 @@ func (c *Client) open(ctx context.Context, id string) (*stream, error) {
 	if c.o.HTTP2 {
 		s.both = c.duplex.CallBidiStream(s.ctx)
 		s.headers(s.both.RequestHeader(), token)
+		s.more = make(chan struct{}, 1)
+		s.sent.Add(1)
+		go s.write()
 		context.AfterFunc(s.ctx, func() { _ = s.both.CloseRequest() }) // a request under way sees the end of its context only then
 		return s, nil
 	}
@@ -126,17 +132,54 @@ func (s *stream) close(cause error) {
 	s.sent.Wait()
 }
 
-// write sends messages on the stream in both directions, in their order.
-func (s *stream) write(messages []*wire.AgentClientMessage) error {
+// outgoing is a message that waits for its place on the stream in both directions.
+type outgoing struct {
+	m *wire.AgentClientMessage
+	// sent gets what came of it; nil where nobody waits.
+	sent chan error
+}
+
+// write sends what is queued in its order, so that nobody waits for a service that reads slowly.
+func (s *stream) write() {
+	defer s.sent.Done()
+	for {
+		s.mu.Lock()
+		queue := s.queue
+		s.queue = nil
+		s.mu.Unlock()
+		for _, o := range queue {
+			err := context.Cause(s.ctx)
+			if err == nil {
+				err = s.both.Send(o.m)
+			}
+			if o.sent != nil {
+				o.sent <- err
+			}
+			if err != nil && !errors.Is(err, io.EOF) { // at io.EOF, receive says why
+				s.cancel(err)
+			}
+		}
+		select {
+		case <-s.more:
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// enqueue puts messages behind those that wait.
+func (s *stream) enqueue(sent chan error, messages []*wire.AgentClientMessage) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
+	}
 	for _, m := range messages {
-		if s.ctx.Err() != nil {
-			return context.Cause(s.ctx)
-		}
-		if err := s.both.Send(m); err != nil {
-			return err
-		}
+		s.queue = append(s.queue, outgoing{m, sent})
+	}
+	select {
+	case s.more <- struct{}{}:
+	default:
 	}
 	return nil
 }
@@ -157,7 +200,20 @@ func (s *stream) number(messages int) (first int64, err error) {
 // send sends messages and waits until the service has them.
 func (s *stream) send(messages ...*wire.AgentClientMessage) error {
 	if s.both != nil {
-		return s.write(messages)
+		sent := make(chan error, len(messages))
+		if err := s.enqueue(sent, messages); err != nil {
+			return err
+		}
+		var failed error
+		for range messages {
+			select {
+			case err := <-sent:
+				failed = errors.Join(failed, err)
+			case <-s.ctx.Done():
+				return context.Cause(s.ctx)
+			}
+		}
+		return failed
 	}
 	first, err := s.number(len(messages))
 	if err != nil {
@@ -180,9 +236,7 @@ func (s *stream) send(messages ...*wire.AgentClientMessage) error {
 // post sends messages without waiting. A failure ends the try.
 func (s *stream) post(messages ...*wire.AgentClientMessage) {
 	if s.both != nil {
-		if err := s.write(messages); err != nil && !errors.Is(err, io.EOF) { // at io.EOF, receive says why
-			s.cancel(err)
-		}
+		_ = s.enqueue(nil, messages) // a try that ends needs them no more
 		return
 	}
 	first, err := s.number(len(messages))
