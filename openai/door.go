@@ -29,6 +29,8 @@ type Backend struct {
 	Agents bool
 	// Stateless marks backends that keep nothing between requests: each request holds the whole conversation, and results of tools come in the next one.
 	Stateless bool
+	// Anew marks backends at which a turn that was lost while it waited is made up for by a new one with the whole conversation, results included.
+	Anew bool
 }
 
 // Options configures a Door. Records and at least one backend are required.

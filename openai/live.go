@@ -229,11 +229,13 @@ type run struct {
 	body []byte
 	undo Change
 
-	mu  sync.Mutex // guards leg, timer and until
+	mu  sync.Mutex // guards leg, timer, until and gone
 	leg *leg
 	// timer ends it when nobody brings the results until then.
 	timer *time.Timer
 	until time.Time
+	// gone is why the backend lost the turn while results were on their way.
+	gone *upstream.Error
 	// delivered wakes the pump after results came; it is closed when none came in time.
 	delivered chan struct{}
 	// died has why the backend lost the turn while it waited. It is nil for one that was resumed.
@@ -371,6 +373,9 @@ func (d *Door) waited(r *run, l *leg) bool {
 		case _, more := <-r.delivered:
 			return more
 		case why := <-r.died:
+			r.mu.Lock()
+			r.gone = why
+			r.mu.Unlock()
 			if d.unpark(l.id) == nil {
 				continue // results are on their way, and fail
 			}

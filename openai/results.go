@@ -134,7 +134,7 @@ func (d *Door) parkedRun(old Turn) (r *run, resumed bool, err error) {
 	}
 	if r.turn, err = r.backend.Upstream.Resume(d.base, q, refOf(old).Ref); err != nil {
 		e := shown(err)
-		if e.BeginAnew { // the next look finds no turn that waits, so that the whole conversation begins a new one
+		if r.backend.Anew { // the next look finds no turn that waits, so that the whole conversation begins a new one
 			d.drop(newLeg(old), e)
 			return nil, false, ErrConflict
 		}
@@ -152,6 +152,14 @@ func (d *Door) parkAgain(r *run, id string, resumed bool) {
 	d.mu.Lock()
 	d.parked[id] = r
 	d.mu.Unlock()
+	r.mu.Lock()
+	gone := r.gone
+	r.mu.Unlock()
+	if gone != nil && d.unpark(id) != nil {
+		d.drop(r.current(), gone)
+		close(r.delivered)
+		return
+	}
 	d.await(r, r.current())
 }
 
@@ -338,6 +346,8 @@ func (d *Door) followed(ctx context.Context, o order) (*leg, error) {
 			return nil, err
 		}
 		switch next := g.Turns[0]; {
+		case o.backend.Anew && (next.State == TurnFailed || next.State == TurnLost):
+			return nil, nil
 		case again && same, next.Body == "" && next.HadAt.IsZero() && next.Before == lastSum(t.Name, messages):
 			return d.meet(ctx, next, claim{key: next.ID})
 		case !next.State.Over() && next.State != TurnParked:

@@ -59,7 +59,7 @@ A script (every key is optional; the first turn that fits answers):
         - error: { code: resource_exhausted, kind: 9, title: Usage limit, detail: Wait. }
     - { match: break, try: 1, steps: [{ text: half }, { end: cut }] }   # cut or clean
     - { match: hang, steps: [{ stall: true }] }
-  faults:                                 # of the calls run, append, exchange and models
+  faults:                                 # of the calls run (over HTTP/1.1), append, exchange and models
     - { call: run, status: 503, times: 2, retry_after: 1 }`
 
 // Run serves until the process is told to stop.

@@ -72,7 +72,7 @@ func (w *parts) backend(name string, u config.Upstream) (openai.Backend, error) 
 		w.log.Warn().Str("upstream", name).Msg(cursor.Notice)
 		var c *cursor.Client
 		if c, err = newCursor(name, u, w.log); err == nil {
-			b.Upstream, w.cursors = c, append(w.cursors, c)
+			b.Upstream, b.Anew, w.cursors = c, true, append(w.cursors, c)
 		}
 	}
 	if err == nil && !b.Agents { // the text of its answers is data, but for tokens that name an agent

@@ -3,7 +3,9 @@ package agents
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 
 	"drawbridge/openai/upstream"
 )
@@ -45,6 +47,9 @@ type commanding struct {
 	opening string
 	told    func(context.Context) error
 
+	mu   sync.Mutex // guards read
+	read []upstream.Message
+
 	// The rest is of Next alone.
 	text strings.Builder
 	last *upstream.Event
@@ -67,6 +72,9 @@ func (t *commanding) Next(ctx context.Context) (upstream.Event, error) {
 		return e, err
 	case e.Kind == upstream.Text:
 		t.text.WriteString(e.Text)
+	case e.Kind == upstream.Parked: // only the last words of a turn act, and what it said before counts as read
+		t.heard(upstream.Message{Role: "assistant", Text: t.text.String()})
+		t.text.Reset()
 	case e.Kind == upstream.Ended:
 		if t.act(ctx, e) != nil {
 			t.last = &e
@@ -76,11 +84,28 @@ func (t *commanding) Next(ctx context.Context) (upstream.Event, error) {
 	return e, nil
 }
 
+// Deliver implements [upstream.Turn]: the model reads the results, so they are outside text, too.
+func (t *commanding) Deliver(ctx context.Context, results []upstream.Result) error {
+	for _, r := range results {
+		t.heard(upstream.Message{Role: "tool", Text: r.Text})
+	}
+	return t.Turn.Deliver(ctx, results)
+}
+
+func (t *commanding) heard(m upstream.Message) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.read = append(t.read, m)
+}
+
 // act notes that the outcomes were told, and takes the answer to the gate. Why an agent may not act is an outcome, and no error.
 func (t *commanding) act(ctx context.Context, e upstream.Event) error {
 	if err := t.told(ctx); err != nil {
 		return err
 	}
+	t.mu.Lock()
+	t.said.Messages = append(slices.Clone(t.said.Messages), t.read...)
+	t.mu.Unlock()
 	t.said.Finish, t.said.Text = e.Finish, t.text.String()
 	return t.by.Act(ctx, t.said)
 }

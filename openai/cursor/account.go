@@ -22,16 +22,19 @@ type account struct {
 
 	mu    sync.Mutex // guards what follows, and keeps exchanges apart
 	token string
-	until time.Time
+	// until is when the token is exchanged anew, end when it is good no more.
+	until, end time.Time
 }
 
 const (
 	// refreshBefore is how long before its end a token is exchanged anew; unknownFor is how long one is used whose end cannot be read.
 	refreshBefore = 5 * time.Minute
 	unknownFor    = 10 * time.Minute
-	callFor       = 20 * time.Second
-	maxAnswer     = 4 << 20
-	maxModels     = 5000
+	// againAfter is how long an exchange waits that failed while the token is still good.
+	againAfter = 30 * time.Second
+	callFor    = 20 * time.Second
+	maxAnswer  = 4 << 20
+	maxModels  = 5000
 )
 
 // bearer returns a token that is good for some minutes.
@@ -42,6 +45,10 @@ func (a *account) bearer(ctx context.Context) (string, error) {
 		return a.token, nil
 	}
 	body, err := a.call(ctx, http.MethodPost, wire.Exchange)
+	if err != nil && a.token != "" && time.Now().Before(a.end) { // it is good a little longer
+		a.until = time.Now().Add(againAfter)
+		return a.token, nil
+	}
 	if err != nil {
 		return "", err
 	}
@@ -51,11 +58,18 @@ func (a *account) bearer(ctx context.Context) (string, error) {
 	if json.Unmarshal(body, &got) != nil || got.Access == "" || strings.ContainsAny(got.Access, " \r\n") {
 		return "", a.c.failure(http.StatusServiceUnavailable, "upstream_garbage", "the service did not answer the key with a token; look at the url of upstream "+a.c.o.Name)
 	}
-	a.token, a.until = got.Access, time.Now().Add(unknownFor)
+	a.token, a.until, a.end = got.Access, time.Now().Add(unknownFor), time.Now().Add(unknownFor)
 	if end := expiry(got.Access); !end.IsZero() {
-		a.until = end.Add(-refreshBefore)
+		a.until, a.end = end.Add(-refreshBefore), end
 	}
 	return a.token, nil
+}
+
+// held is the token as it is, "" without one.
+func (a *account) held() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.token
 }
 
 // forget has the key exchanged anew.

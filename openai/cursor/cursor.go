@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -147,17 +148,45 @@ func (c *Client) Close() {
 	c.http.CloseIdleConnections()
 }
 
-// streams lets an answer pass whose content type is that of server-sent events: the service is said to name its streams so.
+// streams reads what connect would not: an answer with the content type of server-sent events, as the service is said to name its streams, and the
+// body and the headers of one that is refused.
 type streams struct{ next http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
 func (s streams) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := s.next.RoundTrip(r)
-	if err == nil && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		resp.Header.Set("Content-Type", "application/connect+proto")
 	}
-	return resp, err
+	if resp.StatusCode != http.StatusOK && r.Header.Get("Connect-Protocol-Version") != "" {
+		defer resp.Body.Close()
+		e := &refused{status: resp.StatusCode, wait: retryAfter(resp.Header)}
+		if body, err := io.ReadAll(io.LimitReader(resp.Body, maxRefused)); err == nil {
+			_ = json.Unmarshal(body, &e.body) // a status says enough
+		}
+		return nil, e
+	}
+	return resp, nil
 }
+
+// maxRefused bounds what is read of a refusal, in bytes.
+const maxRefused = 64 << 10
+
+// refused is a call that the service answers with a status of HTTP.
+type refused struct {
+	status int
+	wait   time.Duration
+	body   struct {
+		Code, Message string
+		Details       []struct{ Type, Value string }
+	}
+}
+
+// Error implements error.
+func (e *refused) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.body.Message) }
 
 // CloseIdleConnections is what [http.Client] calls.
 func (s streams) CloseIdleConnections() {
@@ -206,7 +235,7 @@ func (c *Client) model(name string) *wire.RequestedModel {
 	return out
 }
 
-// Start implements [upstream.Upstream]. It returns when the service has said something.
+// Start implements [upstream.Upstream]. It returns when the model has said something: what fails before is refused as a whole.
 func (c *Client) Start(ctx context.Context, q upstream.Request) (upstream.Turn, error) {
 	if err := fits(q); err != nil {
 		return nil, err
@@ -234,7 +263,7 @@ func (c *Client) Start(ctx context.Context, q upstream.Request) (upstream.Turn, 
 
 // Resume implements [upstream.Upstream]: a run ends with the process that opened it.
 func (c *Client) Resume(context.Context, upstream.Request, string) (upstream.Turn, error) {
-	return nil, &upstream.Error{Code: "turn_lost", Message: "the bridge was restarted while the model answered, and the run ended with it; send the request again as a new one", BeginAnew: true}
+	return nil, &upstream.Error{Code: "turn_lost", Message: "the bridge was restarted while the model answered, and the run ended with it; send the request again as a new one"}
 }
 
 // fits refuses what the protocol cannot carry.

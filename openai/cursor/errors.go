@@ -2,6 +2,7 @@ package cursor
 
 import (
 	"crypto/tls"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -95,6 +96,10 @@ var kinds = func() map[int32]upstream.Error {
 
 // judge reads the error that ended a run.
 func (c *Client) judge(err error) verdict {
+	var status *refused
+	if errors.As(err, &status) {
+		return c.judgeStatus(status)
+	}
 	var e *connect.Error
 	if !errors.As(err, &e) {
 		return verdict{told: c.unreached(err), again: true}
@@ -102,37 +107,74 @@ func (c *Client) judge(err error) verdict {
 	for _, d := range e.Details() {
 		var details wire.ErrorDetails
 		if d.Type() == wire.DetailsType && proto.Unmarshal(d.Bytes(), &details) == nil {
-			return verdict{told: c.explained(&details, e)}
+			return verdict{told: c.explained(&details, e.Message(), retryAfter(e.Meta()))}
 		}
 	}
 	said := c.shown(e.Message())
+	if !connect.IsWireError(e) { // of this side
+		told := c.unreached(err)
+		if told.Code == "upstream_cut" {
+			told.Said = said
+		}
+		return verdict{told: told, again: true}
+	}
 	switch e.Code() {
 	case connect.CodeUnauthenticated, connect.CodePermissionDenied:
 		return verdict{told: c.badKey(), stale: true}
 	case connect.CodeResourceExhausted:
-		told := c.failure(http.StatusTooManyRequests, "rate_limit_exceeded", "the service asks to wait: "+said)
-		told.Type, told.RetryAfter = "rate_limit_error", retryAfter(e.Meta())
-		return verdict{told: told}
+		return verdict{told: c.toWait(said, retryAfter(e.Meta()))}
 	case connect.CodeInvalidArgument, connect.CodeFailedPrecondition, connect.CodeOutOfRange:
 		return verdict{told: c.failure(http.StatusBadRequest, "upstream_refused", "the service refuses the request: "+said)}
 	case connect.CodeUnimplemented:
-		return verdict{told: c.failure(http.StatusBadGateway, "upstream_refused", "what answers does not know the calls of this protocol; look at the agent_url of upstream "+c.o.Name), again: true}
+		return verdict{told: c.noService(), again: true}
 	}
-	if connect.IsWireError(e) { // the service said so itself
-		told := c.broken("upstream_failed", "the service failed")
-		told.Said = said
-		return verdict{told: told, again: true}
+	told := c.broken("upstream_failed", "the service failed")
+	told.Said = said
+	return verdict{told: told, again: true}
+}
+
+func (c *Client) toWait(said string, wait time.Duration) *upstream.Error {
+	told := c.failure(http.StatusTooManyRequests, "rate_limit_exceeded", "the service asks to wait: "+said)
+	told.Type, told.RetryAfter = "rate_limit_error", wait
+	return told
+}
+
+func (c *Client) noService() *upstream.Error {
+	return c.failure(http.StatusBadGateway, "upstream_refused", "what answers does not know the calls of this protocol; look at the agent_url of upstream "+c.o.Name)
+}
+
+// judgeStatus reads a call that was refused before anything was said.
+func (c *Client) judgeStatus(e *refused) verdict {
+	for _, d := range e.body.Details {
+		var details wire.ErrorDetails
+		raw, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(d.Value, "="))
+		if err == nil && d.Type == wire.DetailsType && proto.Unmarshal(raw, &details) == nil {
+			return verdict{told: c.explained(&details, e.body.Message, e.wait)}
+		}
 	}
-	told := c.unreached(err)
-	told.RetryAfter = retryAfter(e.Meta())
+	said := c.shown(e.body.Message)
+	switch {
+	case e.status == http.StatusUnauthorized:
+		return verdict{told: c.badKey(), stale: true}
+	case e.status == http.StatusForbidden:
+		return verdict{told: c.failure(e.status, "upstream_forbidden", "the service does not allow the request: "+said)}
+	case e.status == http.StatusTooManyRequests:
+		return verdict{told: c.toWait(said, e.wait), again: e.wait == 0}
+	case e.status == http.StatusNotFound:
+		return verdict{told: c.noService(), again: true}
+	case e.status < 500:
+		return verdict{told: c.failure(http.StatusBadRequest, "upstream_refused", fmt.Sprintf("the service refuses the request (%d): %s", e.status, said)), again: true}
+	}
+	told := c.failure(http.StatusServiceUnavailable, "upstream_unavailable", fmt.Sprintf("the service is not available (%d): %s", e.status, said))
+	told.RetryAfter = e.wait
 	return verdict{told: told, again: true}
 }
 
 // explained is an error whose details say of which kind it is.
-func (c *Client) explained(d *wire.ErrorDetails, e *connect.Error) *upstream.Error {
+func (c *Client) explained(d *wire.ErrorDetails, message string, wait time.Duration) *upstream.Error {
 	text := strings.TrimSpace(d.GetDetails().GetTitle() + " " + d.GetDetails().GetDetail())
 	if text == "" {
-		text = e.Message()
+		text = message
 	}
 	told, known := kinds[d.GetError()]
 	if !known {
@@ -142,12 +184,17 @@ func (c *Client) explained(d *wire.ErrorDetails, e *connect.Error) *upstream.Err
 	if told.Code == "upstream_login" {
 		told.Message = c.badKey().Message + "; the service says: " + c.shown(text)
 	}
-	told.NothingHappened, told.RetryAfter = true, retryAfter(e.Meta())
+	told.NothingHappened, told.RetryAfter = true, wait
 	return &told
 }
 
 // shown is what the service said, short and without the key.
 func (c *Client) shown(text string) string {
-	text = strings.ReplaceAll(strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " "), c.o.Key, "…")
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
+	for _, secret := range []string{c.o.Key, c.account.held()} {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "…")
+		}
+	}
 	return clip.Text(text, 500)
 }

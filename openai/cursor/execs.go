@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -154,6 +155,7 @@ func (t *turn) abort(s *stream, id uint32) {
 	defer t.mu.Unlock()
 	if c := t.open[id]; c != nil {
 		delete(t.open, id)
+		t.behind = slices.DeleteFunc(t.behind, func(b *call) bool { return b == c })
 		s.post(c.result(upstream.Result{Text: "the call was aborted", Failed: true})...)
 	}
 }

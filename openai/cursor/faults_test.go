@@ -119,7 +119,8 @@ func TestCalls(t *testing.T) {
 		"an append that is slow":          {"{ call: append, skip: 1, after: 10s }", "whole", "", 200, 1},
 		"an append that is dropped":       {"{ call: append, skip: 1, drop: true }", "", "upstream_stalled", 400, 1},
 		"the service is away for a while": {"{ call: run, status: 503 }", "whole", "", 200, 1},
-		"the service is away":             {"{ call: run, status: 503, times: 9 }", "", "upstream_cut", 400, 0},
+		"the service is away":             {"{ call: run, status: 503, times: 9 }", "", "upstream_unavailable", 503, 0},
+		"the service asks to wait":        {"{ call: run, status: 429, retry_after: 7 }", "", "rate_limit_exceeded", 429, 0},
 		"another service answers":         {"{ call: run, status: 404, times: 9 }", "", "upstream_refused", 502, 0},
 		"event-stream as the type":        {"{ call: run, type: text/event-stream }", "whole", "", 200, 1},
 	} {
@@ -154,6 +155,50 @@ func TestTokenEnds(t *testing.T) {
 	})
 }
 
+// TestTokenIsKept: an exchange that fails while the token is still good ends no run.
+func TestTokenIsKept(t *testing.T) {
+	play(t, `
+token_for: 20m
+faults: [{ call: exchange, skip: 1, status: 503, times: 4 }]
+turns: [{ steps: [{ calls: [{ name: bash, args: { command: a } }] }, { text: on }] }]
+`, func(t *testing.T, w *world) {
+		first := w.ask(user("go"))
+		time.Sleep(14 * time.Minute)
+		w.expect(w.ask(user("go"), first.says(), result(first.calls()[0].ID, "A")), "stop", "on")
+	})
+}
+
+// TestDeliveryFails: results that do not reach the run are an error, and the same conversation again begins a new turn with all of it.
+func TestDeliveryFails(t *testing.T) {
+	play(t, `
+faults: [{ call: append, skip: 4, status: 500 }]
+turns:
+  - match: (calls bash
+    steps: [{ text: read on }]
+  - steps: [{ calls: [{ name: bash, args: { command: a } }] }, { text: x }]
+`, func(t *testing.T, w *world) {
+		w.lenient = "gap"
+		first := w.ask(user("go"))
+		again := []message{user("go"), first.says(), result(first.calls()[0].ID, "A")}
+		if a := w.ask(again...); a.Status < 400 || a.Error == nil {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
+		time.Sleep(time.Minute)
+		w.expect(w.ask(again...), "stop", "read on")
+	})
+}
+
+// TestCutBehindResults: a run that took results is not tried again from a state before them, so that no call is made twice.
+func TestCutBehindResults(t *testing.T) {
+	playBoth(t, "turns: [{ steps: [{ saved: true, calls: [{ name: bash, args: { command: a } }] }, { end: cut }] }]\n", func(t *testing.T, w *world) {
+		first := w.ask(user("go"))
+		a := w.ask(user("go"), first.says(), result(first.calls()[0].ID, "A"))
+		if a.Error == nil || a.Error.Code != "upstream_cut" || len(w.sim.Requests()) != 1 {
+			t.Errorf("%d runs: %d %s", len(w.sim.Requests()), a.Status, a.Body)
+		}
+	})
+}
+
 // TestNoFinalState: where the service hands over no state behind the end of a turn, the next one tells the whole conversation.
 func TestNoFinalState(t *testing.T) {
 	play(t, `
@@ -177,7 +222,7 @@ func TestNative(t *testing.T) {
 	tool := func(name string, properties string, required ...string) map[string]any {
 		p := map[string]any{}
 		for _, n := range strings.Fields(properties) {
-			p[n] = map[string]any{"type": "string"}
+			p[n] = map[string]any{"type": map[bool]string{true: "number", false: "string"}[n == "offset" || n == "limit"]}
 		}
 		return map[string]any{"type": "function", "function": map[string]any{"name": name, "parameters": map[string]any{"type": "object", "properties": p, "required": required}}}
 	}
@@ -270,6 +315,16 @@ func TestAbort(t *testing.T) {
 			t.Fatalf("%d %s", first.Status, first.Body)
 		}
 		w.expect(w.ask(user("go"), first.says(), result(first.calls()[0].ID, "A"), result(first.calls()[1].ID, "B")), "stop", "error: the call was aborted\nB")
+	})
+}
+
+// TestAllAborted: where the service withdraws all calls and goes on, the late result brings the rest of the answer.
+func TestAllAborted(t *testing.T) {
+	playBoth(t, "turns: [{ steps: [{ calls: [{ name: bash, args: { command: a }, abort: true }] }, { wait: 1s }, { text: on }] }]\n", func(t *testing.T, w *world) {
+		first := w.ask(user("go"))
+		w.expect(first, "tool_calls", "", `bash {"command":"a"}`)
+		time.Sleep(time.Minute)
+		w.expect(w.ask(user("go"), first.says(), result(first.calls()[0].ID, "A")), "stop", "on")
 	})
 }
 

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/types/known/structpb"
+
 	"drawbridge/openai/cursor/wire"
 	"drawbridge/openai/upstream"
 )
@@ -120,7 +122,7 @@ func fill(tool *wire.McpToolDefinition, args map[string]any, needs []string) jso
 	out, done := map[string]any{}, map[string]bool{}
 	for role, value := range args {
 		for _, name := range roles[role] {
-			if _, has := properties[name]; has && out[name] == nil {
+			if of, has := properties[name]; has && out[name] == nil && takes(of, value) {
 				out[name], done[role] = value, true
 				break
 			}
@@ -141,6 +143,15 @@ func fill(tool *wire.McpToolDefinition, args map[string]any, needs []string) jso
 		return nil
 	}
 	return raw
+}
+
+// takes reports whether a property has a type that fits a value; one without a type takes all.
+func takes(property *structpb.Value, value any) bool {
+	kind := property.GetStructValue().GetFields()["type"].GetStringValue()
+	if _, text := value.(string); text {
+		return kind == "" || kind == "string"
+	}
+	return kind == "" || kind == "integer" || kind == "number"
 }
 
 func one(m *wire.ExecClientMessage) []*wire.ExecClientMessage { return []*wire.ExecClientMessage{m} }

@@ -81,9 +81,12 @@ func (s *stream) headers(h http.Header, token string) {
 	}
 	for name, value := range map[string]string{
 		"Authorization": "Bearer " + token, "User-Agent": userAgent, "X-Request-Id": s.id, "X-Ghost-Mode": privacy,
-		"X-Cursor-Streaming": "true", "X-Cursor-Agent-Allowed-Tools": callersTools,
+		"X-Cursor-Agent-Allowed-Tools": callersTools,
 	} {
 		h.Set(name, value)
+	}
+	if s.both == nil {
+		h.Set("X-Cursor-Streaming", "true")
 	}
 }
 
@@ -281,11 +284,17 @@ func (s *stream) append(number int64, m *wire.AgentClientMessage) error {
 			return nil
 		case s.ctx.Err() != nil:
 			return context.Cause(s.ctx)
-		case connect.CodeOf(err) != connect.CodeUnauthenticated || try > 1:
+		case !stale(err) || try > 1:
 			return err
 		}
 		s.c.account.forget()
 	}
+}
+
+// stale reports whether an error may come of a token that is too old.
+func stale(err error) bool {
+	var status *refused
+	return errors.As(err, &status) && status.status == http.StatusUnauthorized || connect.CodeOf(err) == connect.CodeUnauthenticated
 }
 
 // appendFor is how long the service may take for a short message.

@@ -26,7 +26,7 @@ type turn struct {
 
 	ctx   context.Context //nolint:containedctx // the turn's own; it outlives the request
 	stop  context.CancelCauseFunc
-	heard chan struct{} // closed when the service said something
+	heard chan struct{} // closed when the model said something
 	done  chan struct{} // closed when nothing comes any more
 
 	mu      sync.Mutex // guards what follows
@@ -106,6 +106,9 @@ func (t *turn) Next(ctx context.Context) (upstream.Event, error) {
 // emit puts an event behind the others. The caller holds the lock.
 func (t *turn) emit(e upstream.Event) {
 	t.queue = append(t.queue, e)
+	if !t.ever {
+		close(t.heard)
+	}
 	t.shown, t.ever = true, true
 	t.wake()
 }
@@ -138,7 +141,7 @@ func (t *turn) live() {
 			failed = v.told
 			break
 		}
-		t.c.o.Log.Info().Str("turn", t.q.Turn).Int("try", try).Err(err).Msg("a run of the agent protocol broke off, and nothing of it was shown since its last state; it is tried again")
+		t.c.o.Log.Info().Str("turn", t.q.Turn).Int("try", try).Str("why", v.told.Message).Str("said", v.told.Said).Msg("a run of the agent protocol broke off, and nothing of it was shown since its last state; it is tried again")
 		if pause.For(t.ctx, retryAfterTry[try-1]) != nil {
 			failed = v.told
 			break
@@ -175,13 +178,16 @@ func (t *turn) finish(failed *upstream.Error) {
 		}
 	}
 	t.mu.Lock()
-	lost := t.parked && t.q.Lost != nil && cause == nil
+	lost := t.parked && failed != nil && t.q.Lost != nil && cause == nil
 	t.over = true
 	if t.timer != nil {
 		t.timer.Stop()
 	}
 	switch {
 	case failed == nil:
+		if t.calls > 0 && !t.parked { // the service withdrew them, and the caller has them
+			t.park()
+		}
 		t.queue = append(t.queue, upstream.Event{Kind: upstream.Ended, Finish: "stop", Usage: usage(ended)})
 	case !errors.Is(cause, io.EOF):
 		told := *failed
@@ -192,9 +198,6 @@ func (t *turn) finish(failed *upstream.Error) {
 	t.wake()
 	t.mu.Unlock()
 	if lost {
-		if why == nil {
-			why = &upstream.Error{Code: "turn_gone", Message: "the service went on without the results, and the turn is over; ask again"}
-		}
 		t.q.Lost(why)
 	}
 }
@@ -216,14 +219,13 @@ func (t *turn) try(goOn bool) error {
 		state = t.state
 	}
 	t.execs, t.open, t.behind, t.ended = map[uint32]bool{}, map[uint32]*call{}, nil, nil
-	t.lastSaid, t.lastDone, t.answered = time.Now(), time.Now(), false
 	t.mu.Unlock()
 	s, err := t.c.open(t.ctx, newID())
 	if err != nil {
 		return err
 	}
 	t.mu.Lock()
-	t.s = s
+	t.s, t.lastSaid, t.lastDone, t.answered = s, time.Now(), time.Now(), false
 	t.mu.Unlock()
 	watched := make(chan struct{})
 	go func() {
@@ -248,21 +250,10 @@ func (t *turn) try(goOn bool) error {
 
 // read takes what the service says until the turn is over, and the state that follows its end is there.
 func (t *turn) read(s *stream) error {
-	said := false
 	for {
 		m, err := s.receive()
 		if err != nil {
 			return err
-		}
-		if !said {
-			said = true
-			t.mu.Lock()
-			select {
-			case <-t.heard:
-			default:
-				close(t.heard)
-			}
-			t.mu.Unlock()
 		}
 		if e := t.c.o.Log.Debug(); e.Enabled() {
 			e.Str("turn", t.q.Turn).Str("fields", fieldsOf(m.ProtoReflect())).Msg("server message")
@@ -340,19 +331,25 @@ func (t *turn) blob(s *stream, m *wire.KvServerMessage) error {
 		done := &wire.SetBlobResult{}
 		if data := ask.SetBlobArgs.GetBlobData(); len(data) > maxBlob {
 			done.Error = &wire.KvError{Message: fmt.Sprintf("a blob has at most %d bytes here", maxBlob)}
-		} else if err := t.q.State.Put(t.ctx, blobKey(ask.SetBlobArgs.GetBlobId()), data); err != nil {
-			return fmt.Errorf("keep a blob of the service: %w", err)
+		} else if err := t.q.State.Put(t.ctx, blobKey(ask.SetBlobArgs.GetBlobId()), append([]byte{}, data...)); err != nil { // an empty one is one, too
+			return t.notKept(err)
 		}
 		answer.Message = &wire.KvClientMessage_SetBlobResult{SetBlobResult: done}
 	case *wire.KvServerMessage_GetBlobArgs:
 		data, err := t.q.State.Get(t.ctx, blobKey(ask.GetBlobArgs.GetBlobId()))
 		if err != nil {
-			return fmt.Errorf("load a blob of the service: %w", err)
+			return t.notKept(err)
 		}
 		answer.Message = &wire.KvClientMessage_GetBlobResult{GetBlobResult: &wire.GetBlobResult{BlobData: data}} // nil is "not found"
 	}
 	s.post(&wire.AgentClientMessage{Message: &wire.AgentClientMessage_KvClientMessage{KvClientMessage: answer}})
 	return nil
+}
+
+// notKept ends a turn whose conversation the bridge cannot keep.
+func (t *turn) notKept(err error) error {
+	t.c.o.Log.Error().Err(err).Str("turn", t.q.Turn).Msg("what the service hands over cannot be kept")
+	return t.c.broken("state_not_kept", "the bridge could not keep the conversation for the service; its log says why")
 }
 
 // watch says to the service that this client lives, and ends a try of which nothing comes any more.
@@ -395,37 +392,36 @@ func (t *turn) watch(s *stream) {
 	}
 }
 
-// Deliver implements [upstream.Turn].
+// Deliver implements [upstream.Turn]. A result counts for nothing whose call the service withdrew; the turn goes on all the same.
 func (t *turn) Deliver(_ context.Context, results []upstream.Result) error {
 	t.mu.Lock()
-	if t.over {
+	if t.failed != nil || t.over && !t.parked {
 		t.mu.Unlock()
 		return &upstream.Error{Status: 422, Type: "invalid_request_error", Code: "turn_gone", Message: "the run that waited for these results is over; send the whole conversation again", NothingHappened: true}
 	}
 	s := t.s
 	var out []*wire.AgentClientMessage
-	known := false
 	for _, r := range results {
 		id, err := strconv.ParseUint(r.CallID, 10, 32)
 		c := t.open[uint32(id)]
 		if err != nil || c == nil {
-			continue // the service withdrew it
+			continue
 		}
-		known = true
 		delete(t.open, c.id)
 		out = append(out, c.result(r)...)
 	}
-	if !known {
-		t.mu.Unlock()
-		return &upstream.Error{Status: 422, Type: "invalid_request_error", Code: "unknown_tool_call", Message: "the service does not wait for these results any more; ask again with a new request", NothingHappened: true}
-	}
+	// The service may go on before this client hears that it has the results. From here on a new try could ask for the same calls again.
+	t.calls, t.listed, t.answered, t.lastDone, t.shown = 0, 0, true, time.Now(), true
+	over := t.over
 	t.mu.Unlock()
-	if err := s.send(out...); err != nil {
-		return t.c.judge(err).told
+	if len(out) > 0 && !over {
+		if err := s.send(out...); err != nil {
+			return t.c.judge(err).told
+		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.parked, t.calls, t.listed, t.answered, t.lastDone = false, 0, 0, true, time.Now()
+	t.parked = false
 	behind := t.behind
 	t.behind = nil
 	for _, c := range behind {

@@ -175,7 +175,7 @@ func (w *world) start() {
 	if w.client, err = cursor.New(w.o); err != nil {
 		w.t.Fatal(err)
 	}
-	if w.door, err = openai.New(openai.Options{Records: w.records, Backends: []openai.Backend{{Name: "c", Upstream: w.client}}, Alone: true, Log: zerolog.Nop()}); err != nil {
+	if w.door, err = openai.New(openai.Options{Records: w.records, Backends: []openai.Backend{{Name: "c", Upstream: w.client, Anew: true}}, Alone: true, Log: zerolog.Nop()}); err != nil {
 		w.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -188,8 +188,6 @@ type Error struct {
 	RetryAfter time.Duration
 	// NothingHappened is set where the backend is known not to have begun, so that a repeat harms nothing.
 	NothingHappened bool
-	// BeginAnew is set by Resume where a new turn with the whole conversation, results included, does what the lost one would have done.
-	BeginAnew bool
 }
 
 // StatusUnclear answers for a failure after which something may have happened, because no client repeats it by itself (docs/reference/openai-door.md).

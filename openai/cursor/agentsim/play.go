@@ -101,6 +101,9 @@ func (c *scene) before(ctx context.Context, m *wire.AgentRunRequest) error {
 	if err != nil {
 		return err
 	}
+	if e.thrown != "" {
+		return connect.NewError(connect.CodeInternal, errors.New("the client gave no context: "+e.thrown))
+	}
 	have := e.results[0].GetRequestContextResult().GetSuccess().GetRequestContext().GetTools()
 	if !slices.EqualFunc(have, m.GetMcpTools().GetMcpTools(), func(a, b *wire.McpToolDefinition) bool { return proto.Equal(a, b) }) {
 		if err := c.s.report(c.run.id, "the context offers other tools than the run request"); err != nil {
@@ -343,6 +346,11 @@ func (c *scene) calls(ctx context.Context, s Step) error {
 			return err
 		}
 		open = append(open, e)
+	}
+	if s.Saved {
+		if err := c.checkpoint(); err != nil {
+			return err
+		}
 	}
 	var texts []string
 	for _, e := range open {

@@ -81,6 +81,14 @@ func (r *run) take(number int64, m *wire.AgentClientMessage) error {
 	for _, w := range wrong {
 		failed = errors.Join(failed, r.s.report(r.id, "%s", w))
 	}
+	if failed != nil {
+		r.s.mu.Lock()
+		end := r.cut
+		r.s.mu.Unlock()
+		if end != nil {
+			end()
+		}
+	}
 	return failed
 }
 

@@ -77,6 +77,8 @@ type Step struct {
 	// Calls asks for tools of the caller at once, and waits for all results. Listed says how many there are beforehand.
 	Calls  []Call `yaml:"calls"`
 	Listed bool   `yaml:"listed"`
+	// Saved hands the state over while the calls wait.
+	Saved bool `yaml:"saved"`
 	// Exec asks for a tool of the service's own, such as read_args: { path: a.txt }, and waits for its result.
 	Exec map[string]any `yaml:"exec"`
 	// Send sends any message of the service as its JSON, and Raw one as hex. Neither waits.

@@ -289,7 +289,13 @@ func (s *Sim) RevokeTokens() {
 }
 
 // Break breaks all runs off.
-func (s *Sim) Break() { s.each(func(r *run) { r.cut() }) }
+func (s *Sim) Break() {
+	s.each(func(r *run) {
+		if r.cut != nil {
+			r.cut()
+		}
+	})
+}
 
 // Hush has all runs say nothing more.
 func (s *Sim) Hush() {
