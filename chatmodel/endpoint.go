@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +14,7 @@ import (
 
 	"drawbridge/bridge"
 	"drawbridge/bridge/words"
+	"drawbridge/internal/httpx"
 )
 
 // endpoint is one chat completions endpoint with one key. Safe for concurrent use.
@@ -27,34 +25,14 @@ type endpoint struct {
 }
 
 func newEndpoint(o Options) (*endpoint, error) {
-	u, err := url.Parse(o.URL)
-	switch {
-	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("the url of runtime %s is not an address without a user, ? and #", o.Name)
-	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
-		return nil, fmt.Errorf("the url of runtime %s must be https; http is for this machine alone", o.Name)
+	if err := httpx.SafeForKey("url of runtime "+o.Name, o.URL); err != nil {
+		return nil, err
 	}
-	client := resty.NewWithClient(&http.Client{
-		Transport: &http.Transport{
-			DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout:    10 * time.Second,
-			ForceAttemptHTTP2:      true,
-			MaxIdleConnsPerHost:    o.Parallel,
-			IdleConnTimeout:        60 * time.Second,
-			MaxResponseHeaderBytes: 64 << 10,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}).SetLogger(silent{}).SetDisableWarn(true).SetResponseBodyLimit(maxBody).SetHeader("Accept", "application/json").SetHeader("User-Agent", "drawbridge")
+	client := resty.NewWithClient(httpx.NewClient(o.Parallel, nil)).SetLogger(silent{}).SetDisableWarn(true).SetResponseBodyLimit(maxBody).SetHeader("Accept", "application/json").SetHeader("User-Agent", "drawbridge")
 	if o.Key != "" {
 		client.SetAuthToken(o.Key)
 	}
 	return &endpoint{name: o.Name, url: strings.TrimRight(o.URL, "/") + "/chat/completions", model: o.Model, key: o.Key, now: o.Now, client: client}, nil
-}
-
-func loopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // silent drops what resty would print: its lines may quote requests.
@@ -104,7 +82,7 @@ func (e *endpoint) refusal(resp *resty.Response) error {
 	if said != "" {
 		said = ": " + said
 	}
-	out := &bridge.Error{Kind: bridge.Unavailable, RetryAfter: e.retryAfter(resp.Header()), Message: fmt.Sprintf("the endpoint answers %d%s", status, said)}
+	out := &bridge.Error{Kind: bridge.Unavailable, RetryAfter: httpx.RetryAfter(resp.Header(), e.now()), Message: fmt.Sprintf("the endpoint answers %d%s", status, said)}
 	switch {
 	case status == http.StatusTooManyRequests:
 		out.Kind = bridge.RateLimited
@@ -127,31 +105,6 @@ func (e *endpoint) shown(said string) string {
 		said = strings.ReplaceAll(said, e.key, "[key]")
 	}
 	return words.SafeLine(said, 300)
-}
-
-// maxRetryAfter bounds how long an endpoint may ask to wait.
-const maxRetryAfter = 24 * time.Hour
-
-// retryAfter reads when an endpoint may be asked again: a number of seconds or milliseconds, or a date; 0 when it does not say.
-func (e *endpoint) retryAfter(h http.Header) time.Duration {
-	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
-		return bounded(ms / 1000)
-	}
-	said := strings.TrimSpace(h.Get("Retry-After"))
-	if seconds, err := strconv.ParseFloat(said, 64); err == nil && seconds > 0 {
-		return bounded(seconds)
-	}
-	if at, err := http.ParseTime(said); err == nil {
-		return min(max(at.Sub(e.now()), 0), maxRetryAfter)
-	}
-	return 0
-}
-
-func bounded(seconds float64) time.Duration {
-	if seconds >= maxRetryAfter.Seconds() {
-		return maxRetryAfter
-	}
-	return time.Duration(seconds * float64(time.Second))
 }
 
 // Try asks the model once to call a tool that does nothing, and reports whether it does. Errors are those of a turn.

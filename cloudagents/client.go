@@ -18,6 +18,7 @@ import (
 	"github.com/go-resty/resty/v2"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/httpx"
 	"drawbridge/internal/strictjson"
 )
 
@@ -156,15 +157,10 @@ func checkBaseURL(raw string) error {
 		return errors.New("the API's URL does not parse; write it like " + DefaultBaseURL)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return errors.New("the API's URL must not hold a user, a query or a fragment")
-	case u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname()):
+	case u.Scheme == "https" || u.Scheme == "http" && httpx.Loopback(u.Hostname()):
 		return nil
 	}
 	return errors.New("the API's URL must be https; http is accepted on a loopback address only")
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func transport(proxy func(*http.Request) (*url.URL, error)) *http.Transport {

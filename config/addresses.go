@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"drawbridge/internal/httpx"
 )
 
 // Operator is the address that only you should reach.
@@ -135,7 +137,7 @@ func (b *Bridge) Warnings() (out []Problem) {
 			"write `operator: { listen: "+write+" }` into the file, and give your own clients that address"))
 	}
 	host, _, err := net.SplitHostPort(b.OperatorAddr())
-	if err == nil && !loopback(host) && !strings.HasPrefix(b.Operator.URL, "https://") {
+	if err == nil && !httpx.Loopback(host) && !strings.HasPrefix(b.Operator.URL, "https://") {
 		key := "listen"
 		if b.Split() {
 			key = "operator.listen"

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+
+	"drawbridge/internal/httpx"
 )
 
 // Alerts are webhooks that tell a program of yours what waits for a person.
@@ -62,9 +64,9 @@ func (c *checker) alerts(a Alerts) {
 		c.problem("alerts.url", "", "is not an address of the web", "write https://host/path")
 	case u.User != nil:
 		c.problem("alerts.url", "", "holds a user name or password", "remove everything before the @")
-	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+	case u.Scheme != "https" && (u.Scheme != "http" || !httpx.Loopback(u.Hostname())):
 		c.problem("alerts.url", "", "is not an https address", "write https://host/path, or http:// for this machine only")
-	case !a.Private && loopback(u.Hostname()):
+	case !a.Private && httpx.Loopback(u.Hostname()):
 		c.problem("alerts.url", "", "leads to this machine", "to allow that, write private: true below alerts")
 	}
 	c.alertSecret("alerts.secret", a.Secret, true)

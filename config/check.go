@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/netip"
 	"net/url"
 	"path/filepath"
 	"regexp"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"drawbridge/internal/httpx"
 	"drawbridge/internal/yamlconf"
 	"drawbridge/policy"
 )
@@ -126,18 +126,10 @@ func (c *checker) url(key, value string) string {
 		c.problem(key, value, "is not an address of the web", remedy)
 	case u.RawQuery != "", u.Fragment != "", u.ForceQuery, !visible.MatchString(value):
 		c.problem(key, value, "has a ?, a # or a blank", remedy)
-	case u.Scheme == "http" && !loopback(u.Hostname()):
+	case u.Scheme == "http" && !httpx.Loopback(u.Hostname()):
 		c.problem(key, value, "would send secrets in the clear", remedy)
 	}
 	return strings.TrimRight(value, "/")
-}
-
-func loopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
 }
 
 // token checks a bearer token, which must fit into a header.

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"drawbridge/internal/httpx"
 	"drawbridge/policy"
 )
 
@@ -114,7 +115,7 @@ func (c *checker) anonymous(o *OpenAI) {
 	}
 	c.name("openai.anonymous", o.Anonymous)
 	host, _, err := net.SplitHostPort(o.Listen)
-	if err == nil && !loopback(host) {
+	if err == nil && !httpx.Loopback(host) {
 		c.problem("openai.anonymous", o.Anonymous, "would let other machines in without a token", "listen on "+sampleOpenAI+", or remove it")
 	}
 }

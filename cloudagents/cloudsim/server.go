@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"drawbridge/cloudagents/cloudsim/internal/courier"
 	"drawbridge/internal/httpx"
 )
 
@@ -33,7 +32,7 @@ func (s *Server) Start() error {
 	if err != nil {
 		return fmt.Errorf("listen on %q: %w", s.addr, err)
 	}
-	if !courier.IsLoopback(host) {
+	if !httpx.Loopback(host) {
 		return fmt.Errorf("listen on %q: the simulator serves loopback only; use 127.0.0.1", s.addr)
 	}
 	l, err := net.Listen("tcp", s.addr)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"time"
 
@@ -71,7 +70,7 @@ func (c agentsimCmd) Run(ctx context.Context, a app) (err error) {
 		}
 	}
 	host, _, err := net.SplitHostPort(c.Listen)
-	if ip, bad := netip.ParseAddr(host); err != nil || host != "localhost" && (bad != nil || !ip.IsLoopback()) {
+	if err != nil || !httpx.Loopback(host) {
 		return usageError{fmt.Errorf("--listen %q: the stand-in serves this machine alone; write 127.0.0.1:7421", c.Listen)}
 	}
 	if c.Log != "" {

@@ -137,3 +137,20 @@ func Plain(name string, data []byte, err error) error {
 	}
 	return errors.New(strings.Join(texts, "\n"))
 }
+
+// Strict reads the one document of a file into v, and refuses keys that v lacks. An empty file changes nothing. The errors are those that [Plain] words.
+func Strict(data []byte, most int, v any) error {
+	if len(data) > most {
+		return fmt.Errorf("larger than %d bytes", most)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	d.KnownFields(true)
+	if err := d.Decode(v); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	// yaml reads the first document and ignores the rest, which would drop rules in silence.
+	if err := d.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		return errors.New("more than one YAML document")
+	}
+	return nil
+}

@@ -71,13 +71,7 @@ func lateResults(messages []upstream.Message) string {
 
 // checkKept refuses what an agent cannot keep to.
 func checkKept(r upstream.Request) error {
-	var body struct {
-		Format *struct {
-			Type string `json:"type"`
-		} `json:"response_format"`
-	}
-	_ = json.Unmarshal(r.Body, &body) // the door has read it
-	if body.Format != nil && body.Format.Type != "" && body.Format.Type != "text" {
+	if r.Format() != "" {
 		return upstream.BadRequest("response_format", "unsupported_parameter", "an agent answers in its own words; leave response_format out, and ask for the form in the message")
 	}
 	return nil

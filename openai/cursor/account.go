@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"drawbridge/internal/httpx"
 	"drawbridge/openai/cursor/wire"
 	"drawbridge/openai/upstream"
 )
@@ -19,8 +20,10 @@ import (
 // account holds the access token that the API key is exchanged for.
 type account struct {
 	c *Client
+	// exchanging holds a value while the key is exchanged.
+	exchanging chan struct{}
 
-	mu    sync.Mutex // guards what follows, and keeps exchanges apart
+	mu    sync.Mutex // guards what follows
 	token string
 	// until is when the token is exchanged anew, end when it is good no more.
 	until, end time.Time
@@ -37,18 +40,55 @@ const (
 	maxModels  = 5000
 )
 
-// bearer returns a token that is good for some minutes.
+// bearer returns a token that is good for some minutes. While the key is exchanged anew, the old token serves as long as it is good.
 func (a *account) bearer(ctx context.Context) (string, error) {
+	select {
+	case a.exchanging <- struct{}{}:
+		defer func() { <-a.exchanging }()
+	default:
+		if token, good, _ := a.state(); good {
+			return token, nil
+		}
+		select {
+		case a.exchanging <- struct{}{}:
+			defer func() { <-a.exchanging }()
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
+	old, good, fresh := a.state()
+	if fresh {
+		return old, nil
+	}
+	token, err := a.exchange(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.token != "" && time.Now().Before(a.until) {
-		return a.token, nil
+	now := time.Now()
+	switch {
+	case err != nil && good:
+		a.until = now.Add(againAfter)
+		return old, nil
+	case err != nil:
+		return "", err
 	}
+	a.token, a.until, a.end = token, now.Add(unknownFor), now.Add(unknownFor)
+	if end := expiry(token); !end.IsZero() {
+		a.until, a.end = end.Add(-refreshBefore), end
+	}
+	return token, nil
+}
+
+// state is the token, whether it is still good, and whether it is for some minutes.
+func (a *account) state() (token string, good, fresh bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	return a.token, a.token != "" && now.Before(a.end), a.token != "" && now.Before(a.until)
+}
+
+// exchange asks for a token.
+func (a *account) exchange(ctx context.Context) (string, error) {
 	body, err := a.call(ctx, http.MethodPost, wire.Exchange)
-	if err != nil && a.token != "" && time.Now().Before(a.end) { // it is good a little longer
-		a.until = time.Now().Add(againAfter)
-		return a.token, nil
-	}
 	if err != nil {
 		return "", err
 	}
@@ -56,20 +96,9 @@ func (a *account) bearer(ctx context.Context) (string, error) {
 		Access string `json:"accessToken"`
 	}
 	if json.Unmarshal(body, &got) != nil || got.Access == "" || strings.ContainsAny(got.Access, " \r\n") {
-		return "", a.c.failure(http.StatusServiceUnavailable, "upstream_garbage", "the service did not answer the key with a token; look at the url of upstream "+a.c.o.Name)
+		return "", upstream.NotBegun(http.StatusServiceUnavailable, "upstream_garbage", "the service did not answer the key with a token; look at the url of upstream "+a.c.o.Name)
 	}
-	a.token, a.until, a.end = got.Access, time.Now().Add(unknownFor), time.Now().Add(unknownFor)
-	if end := expiry(got.Access); !end.IsZero() {
-		a.until, a.end = end.Add(-refreshBefore), end
-	}
-	return a.token, nil
-}
-
-// held is the token as it is, "" without one.
-func (a *account) held() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.token
+	return got.Access, nil
 }
 
 // forget has the key exchanged anew.
@@ -108,7 +137,7 @@ func (a *account) models(ctx context.Context) ([]upstream.Model, error) {
 		} `json:"items"`
 	}
 	if json.Unmarshal(body, &list) != nil || list.Items == nil {
-		return nil, a.c.failure(http.StatusServiceUnavailable, "upstream_garbage", "the service's list of models cannot be read; look at the url of upstream "+a.c.o.Name)
+		return nil, upstream.NotBegun(http.StatusServiceUnavailable, "upstream_garbage", "the service's list of models cannot be read; look at the url of upstream "+a.c.o.Name)
 	}
 	var out []upstream.Model
 	for _, m := range list.Items[:min(len(list.Items), maxModels)] {
@@ -150,11 +179,11 @@ func (a *account) call(ctx context.Context, method, path string) ([]byte, error)
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
 		return nil, a.c.badKey()
 	case resp.StatusCode == http.StatusTooManyRequests:
-		e := a.c.failure(http.StatusTooManyRequests, "rate_limit_exceeded", "the service asks to wait")
-		e.Type, e.RetryAfter = "rate_limit_error", retryAfter(resp.Header)
+		e := upstream.NotBegun(http.StatusTooManyRequests, "rate_limit_exceeded", "the service asks to wait")
+		e.Type, e.RetryAfter = "rate_limit_error", httpx.RetryAfter(resp.Header, time.Now())
 		return nil, e
 	}
-	return nil, a.c.failure(http.StatusServiceUnavailable, "upstream_refused", fmt.Sprintf("the service of upstream %s answers %s with the status %d", a.c.o.Name, path, resp.StatusCode))
+	return nil, upstream.NotBegun(http.StatusServiceUnavailable, "upstream_refused", fmt.Sprintf("the service of upstream %s answers %s with the status %d", a.c.o.Name, path, resp.StatusCode))
 }
 
 const userAgent = "drawbridge"

@@ -3,15 +3,12 @@ package cursor
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +16,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/rs/zerolog"
 
+	"drawbridge/internal/httpx"
 	"drawbridge/openai/cursor/wire"
 	"drawbridge/openai/upstream"
 )
@@ -98,48 +96,30 @@ func New(o Options) (*Client, error) {
 	o.URL = strings.TrimRight(cmp.Or(o.URL, DefaultURL), "/")
 	o.AgentURL = strings.TrimRight(cmp.Or(o.AgentURL, o.URL), "/")
 	for key, address := range map[string]string{"url": o.URL, "agent_url": o.AgentURL} {
-		u, err := url.Parse(address)
-		switch {
-		case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-			return nil, fmt.Errorf("the %s of upstream %s is not an address without a user, ? and #", key, o.Name)
-		case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
-			return nil, fmt.Errorf("the %s of upstream %s must be https; http is for this machine alone", key, o.Name)
+		if err := httpx.SafeForKey(key+" of upstream "+o.Name, address); err != nil {
+			return nil, err
 		}
 	}
 	if o.Key == "" {
 		return nil, fmt.Errorf("upstream %s needs a key", o.Name)
 	}
-	if o.Dial == nil {
-		o.Dial = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
-	}
 	c := &Client{o: o}
-	var protocols http.Protocols
-	protocols.SetHTTP1(!o.HTTP2)
-	protocols.SetHTTP2(o.HTTP2)
-	protocols.SetUnencryptedHTTP2(o.HTTP2)
-	c.http = &http.Client{
-		Transport: streams{&http.Transport{
-			Protocols:              &protocols,
-			DialContext:            o.Dial,
-			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout:    10 * time.Second,
-			MaxIdleConnsPerHost:    64,
-			IdleConnTimeout:        60 * time.Second,
-			MaxResponseHeaderBytes: 64 << 10,
-		}},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	c.account = account{c: c}
+	c.http = httpx.NewClient(64, func(t *http.Transport) {
+		t.Protocols = &http.Protocols{}
+		t.Protocols.SetHTTP1(!o.HTTP2)
+		t.Protocols.SetHTTP2(o.HTTP2)
+		t.Protocols.SetUnencryptedHTTP2(o.HTTP2)
+		if o.Dial != nil {
+			t.DialContext = o.Dial
+		}
+	})
+	c.http.Transport = streams{c.http.Transport}
+	c.account = account{c: c, exchanging: make(chan struct{}, 1)}
 	c.base, c.stop = context.WithCancel(context.Background())
 	c.run = connect.NewClient[wire.BidiRequestId, wire.AgentServerMessage](c.http, o.AgentURL+wire.RunSSE, connect.WithReadMaxBytes(maxMessage))
 	c.appends = connect.NewClient[wire.BidiAppendRequest, wire.Empty](c.http, o.AgentURL+wire.BidiAppend, connect.WithReadMaxBytes(1<<20))
 	c.duplex = connect.NewClient[wire.AgentClientMessage, wire.AgentServerMessage](c.http, o.AgentURL+wire.Run, connect.WithReadMaxBytes(maxMessage))
 	return c, nil
-}
-
-func loopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // Close ends all runs.
@@ -163,7 +143,7 @@ func (s streams) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if resp.StatusCode != http.StatusOK && r.Header.Get("Connect-Protocol-Version") != "" {
 		defer resp.Body.Close()
-		e := &refused{status: resp.StatusCode, wait: retryAfter(resp.Header)}
+		e := &refused{status: resp.StatusCode, wait: httpx.RetryAfter(resp.Header, time.Now())}
 		if body, err := io.ReadAll(io.LimitReader(resp.Body, maxRefused)); err == nil {
 			_ = json.Unmarshal(body, &e.body) // a status says enough
 		}
@@ -268,13 +248,7 @@ func (c *Client) Resume(context.Context, upstream.Request, string) (upstream.Tur
 
 // fits refuses what the protocol cannot carry.
 func fits(q upstream.Request) error {
-	var body struct {
-		Format *struct {
-			Type string `json:"type"`
-		} `json:"response_format"`
-	}
-	_ = json.Unmarshal(q.Body, &body) // the door has read it
-	if body.Format != nil && body.Format.Type != "" && body.Format.Type != "text" {
+	if q.Format() != "" {
 		return upstream.BadRequest("response_format", "unsupported_parameter", "this backend cannot hold the model to a form; leave response_format out, and ask for the form in the message")
 	}
 	if q.Choice != "" && q.Choice != "auto" && q.Choice != "none" {

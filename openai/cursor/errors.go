@@ -1,68 +1,37 @@
 package cursor
 
 import (
-	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
-	"drawbridge/internal/clip"
+	"drawbridge/bridge/words"
+	"drawbridge/internal/httpx"
 	"drawbridge/openai/cursor/wire"
 	"drawbridge/openai/upstream"
 )
 
-// maxRetryAfter bounds how long the service may ask to wait.
-const maxRetryAfter = 24 * time.Hour
-
-// failure is an error of something that did not begin.
-func (c *Client) failure(status int, code, message string) *upstream.Error {
-	return &upstream.Error{Status: status, Type: "upstream_error", Code: code, Message: message, NothingHappened: true}
-}
-
-// broken is an error of a turn that the service may have worked on.
-func (c *Client) broken(code, message string) *upstream.Error {
-	return &upstream.Error{Type: "upstream_error", Code: code, Message: message}
-}
-
 func (c *Client) badKey() *upstream.Error {
 	// The caller's own token is good, so that 401 would mislead; and a repeat changes nothing.
-	return c.failure(http.StatusBadRequest, "upstream_login", "the service refuses the bridge's key; correct the key of upstream "+c.o.Name+" in bridge.yaml")
+	return upstream.NotBegun(http.StatusBadRequest, "upstream_login", "the service refuses the bridge's key; correct the key of upstream "+c.o.Name+" in bridge.yaml")
 }
 
 func (c *Client) cut() *upstream.Error {
-	return c.broken("upstream_cut", "the service's answer broke off, so what came before is not all; send the request again as a new one")
+	return upstream.MayHaveBegun("upstream_cut", "the service's answer broke off, so what came before is not all; send the request again as a new one")
 }
 
 // unreached words why the service did not answer. Nothing happened only where the connection was not made.
 func (c *Client) unreached(err error) *upstream.Error {
-	var cert *tls.CertificateVerificationError
-	var dns *net.DNSError
-	var op *net.OpError
-	switch {
-	case errors.As(err, &cert):
-		return c.failure(http.StatusServiceUnavailable, "upstream_certificate", "the certificate of the service is not trusted; correct the url of upstream "+c.o.Name)
-	case errors.As(err, &dns):
-		return c.failure(http.StatusServiceUnavailable, "upstream_unreachable", "the name of the service is not found; look at the url of upstream "+c.o.Name)
-	case errors.As(err, &op) && op.Op == "dial":
-		return c.failure(http.StatusServiceUnavailable, "upstream_unreachable", "the service cannot be reached; look at the network of the bridge, and at the url of upstream "+c.o.Name)
+	if e := upstream.Unreached(err, "service", c.o.Name); e != nil {
+		return e
 	}
 	return c.cut()
-}
-
-func retryAfter(h http.Header) time.Duration {
-	seconds, err := strconv.Atoi(strings.TrimSpace(h.Get("Retry-After")))
-	if err != nil || seconds < 0 {
-		return 0
-	}
-	return min(time.Duration(seconds)*time.Second, maxRetryAfter)
 }
 
 // verdict says what the end of a run means.
@@ -107,7 +76,7 @@ func (c *Client) judge(err error) verdict {
 	for _, d := range e.Details() {
 		var details wire.ErrorDetails
 		if d.Type() == wire.DetailsType && proto.Unmarshal(d.Bytes(), &details) == nil {
-			return verdict{told: c.explained(&details, e.Message(), retryAfter(e.Meta()))}
+			return verdict{told: c.explained(&details, e.Message(), httpx.RetryAfter(e.Meta(), time.Now()))}
 		}
 	}
 	said := c.shown(e.Message())
@@ -122,25 +91,25 @@ func (c *Client) judge(err error) verdict {
 	case connect.CodeUnauthenticated, connect.CodePermissionDenied:
 		return verdict{told: c.badKey(), stale: true}
 	case connect.CodeResourceExhausted:
-		return verdict{told: c.toWait(said, retryAfter(e.Meta()))}
+		return verdict{told: c.toWait(said, httpx.RetryAfter(e.Meta(), time.Now()))}
 	case connect.CodeInvalidArgument, connect.CodeFailedPrecondition, connect.CodeOutOfRange:
-		return verdict{told: c.failure(http.StatusBadRequest, "upstream_refused", "the service refuses the request: "+said)}
+		return verdict{told: upstream.NotBegun(http.StatusBadRequest, "upstream_refused", "the service refuses the request: "+said)}
 	case connect.CodeUnimplemented:
 		return verdict{told: c.noService(), again: true}
 	}
-	told := c.broken("upstream_failed", "the service failed")
+	told := upstream.MayHaveBegun("upstream_failed", "the service failed")
 	told.Said = said
 	return verdict{told: told, again: true}
 }
 
 func (c *Client) toWait(said string, wait time.Duration) *upstream.Error {
-	told := c.failure(http.StatusTooManyRequests, "rate_limit_exceeded", "the service asks to wait: "+said)
+	told := upstream.NotBegun(http.StatusTooManyRequests, "rate_limit_exceeded", "the service asks to wait: "+said)
 	told.Type, told.RetryAfter = "rate_limit_error", wait
 	return told
 }
 
 func (c *Client) noService() *upstream.Error {
-	return c.failure(http.StatusBadGateway, "upstream_refused", "what answers does not know the calls of this protocol; look at the agent_url of upstream "+c.o.Name)
+	return upstream.NotBegun(http.StatusBadGateway, "upstream_refused", "what answers does not know the calls of this protocol; look at the agent_url of upstream "+c.o.Name)
 }
 
 // judgeStatus reads a call that was refused before anything was said.
@@ -157,15 +126,15 @@ func (c *Client) judgeStatus(e *refused) verdict {
 	case e.status == http.StatusUnauthorized:
 		return verdict{told: c.badKey(), stale: true}
 	case e.status == http.StatusForbidden:
-		return verdict{told: c.failure(e.status, "upstream_forbidden", "the service does not allow the request: "+said)}
+		return verdict{told: upstream.NotBegun(e.status, "upstream_forbidden", "the service does not allow the request: "+said)}
 	case e.status == http.StatusTooManyRequests:
 		return verdict{told: c.toWait(said, e.wait), again: e.wait == 0}
 	case e.status == http.StatusNotFound:
 		return verdict{told: c.noService(), again: true}
 	case e.status < 500:
-		return verdict{told: c.failure(http.StatusBadRequest, "upstream_refused", fmt.Sprintf("the service refuses the request (%d): %s", e.status, said)), again: true}
+		return verdict{told: upstream.NotBegun(http.StatusBadRequest, "upstream_refused", fmt.Sprintf("the service refuses the request (%d): %s", e.status, said)), again: true}
 	}
-	told := c.failure(http.StatusServiceUnavailable, "upstream_unavailable", fmt.Sprintf("the service is not available (%d): %s", e.status, said))
+	told := upstream.NotBegun(http.StatusServiceUnavailable, "upstream_unavailable", fmt.Sprintf("the service is not available (%d): %s", e.status, said))
 	told.RetryAfter = e.wait
 	return verdict{told: told, again: true}
 }
@@ -190,11 +159,11 @@ func (c *Client) explained(d *wire.ErrorDetails, message string, wait time.Durat
 
 // shown is what the service said, short and without the key.
 func (c *Client) shown(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
-	for _, secret := range []string{c.o.Key, c.account.held()} {
+	token, _, _ := c.account.state()
+	for _, secret := range []string{c.o.Key, token} {
 		if secret != "" {
-			text = strings.ReplaceAll(text, secret, "…")
+			text = strings.ReplaceAll(text, secret, "[key]")
 		}
 	}
-	return clip.Text(text, 500)
+	return words.SafeLine(text, 500)
 }

@@ -349,7 +349,7 @@ func (t *turn) blob(s *stream, m *wire.KvServerMessage) error {
 // notKept ends a turn whose conversation the bridge cannot keep.
 func (t *turn) notKept(err error) error {
 	t.c.o.Log.Error().Err(err).Str("turn", t.q.Turn).Msg("what the service hands over cannot be kept")
-	return t.c.broken("state_not_kept", "the bridge could not keep the conversation for the service; its log says why")
+	return upstream.MayHaveBegun("state_not_kept", "the bridge could not keep the conversation for the service; its log says why")
 }
 
 // watch says to the service that this client lives, and ends a try of which nothing comes any more.
@@ -377,13 +377,13 @@ func (t *turn) watch(s *stream) {
 		t.mu.Unlock()
 		switch {
 		case silent >= silentFor:
-			s.cancel(t.c.broken("upstream_silent", fmt.Sprintf("the service said nothing at all for %s; send the request again as a new one", silentFor)))
+			s.cancel(upstream.MayHaveBegun("upstream_silent", fmt.Sprintf("the service said nothing at all for %s; send the request again as a new one", silentFor)))
 			return
 		case !waits && answered && idle >= stalledFor:
-			s.cancel(t.c.broken("upstream_stalled", fmt.Sprintf("the service took the results and then only said for %s that it lives, so the bridge ended the turn; send the request again as a new one", stalledFor)))
+			s.cancel(upstream.MayHaveBegun("upstream_stalled", fmt.Sprintf("the service took the results and then only said for %s that it lives, so the bridge ended the turn; send the request again as a new one", stalledFor)))
 			return
 		case !waits && idle >= idleFor:
-			s.cancel(t.c.broken("upstream_stalled", fmt.Sprintf("the service only said for %s that it lives, so the bridge ended the turn; send the request again as a new one", idleFor)))
+			s.cancel(upstream.MayHaveBegun("upstream_stalled", fmt.Sprintf("the service only said for %s that it lives, so the bridge ended the turn; send the request again as a new one", idleFor)))
 			return
 		}
 		if len(beats) > 0 {

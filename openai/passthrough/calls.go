@@ -134,9 +134,9 @@ func (t *turn) closeCalls() error {
 		c.args += c.pieces.Rest()
 		switch {
 		case c.name == "":
-			return t.p.broken("upstream_garbage", "the endpoint called a tool without a name; nothing was called; send the request again as a new one")
+			return upstream.MayHaveBegun("upstream_garbage", "the endpoint called a tool without a name; nothing was called; send the request again as a new one")
 		case c.args != "" && t.finish != "length" && t.finish != "content_filter" && !json.Valid([]byte(c.args)):
-			return t.p.broken("upstream_garbage", "the endpoint called the tool "+t.p.shown(c.name)+" with arguments that are not JSON; nothing was called; send the request again as a new one")
+			return upstream.MayHaveBegun("upstream_garbage", "the endpoint called the tool "+t.p.shown(c.name)+" with arguments that are not JSON; nothing was called; send the request again as a new one")
 		}
 	}
 	t.showCalls()

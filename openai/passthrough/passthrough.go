@@ -7,22 +7,19 @@ package passthrough
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"drawbridge/internal/httpx"
 	"drawbridge/openai/upstream"
 )
 
@@ -70,33 +67,13 @@ type Endpoint struct {
 
 // New refuses an address that is not safe for a key. It connects to nothing.
 func New(o Options) (*Endpoint, error) {
-	u, err := url.Parse(o.URL)
-	switch {
-	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("the url of upstream %s is not an address without a user, ? and #", o.Name)
-	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
-		return nil, fmt.Errorf("the url of upstream %s must be https; http is for this machine alone", o.Name)
+	if err := httpx.SafeForKey("url of upstream "+o.Name, o.URL); err != nil {
+		return nil, err
 	}
 	if o.Silence <= 0 {
 		o.Silence = defaultSilence
 	}
-	return &Endpoint{o: o, base: strings.TrimRight(o.URL, "/"), client: &http.Client{
-		Transport: &http.Transport{
-			DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout:    10 * time.Second,
-			ForceAttemptHTTP2:      true,
-			MaxIdleConnsPerHost:    64,
-			IdleConnTimeout:        60 * time.Second,
-			MaxResponseHeaderBytes: 64 << 10,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
-}
-
-func loopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
+	return &Endpoint{o: o, base: strings.TrimRight(o.URL, "/"), client: httpx.NewClient(64, nil)}, nil
 }
 
 // Close ends idle connections. Turns under way go on.
@@ -138,7 +115,7 @@ func (p *Endpoint) listed(ctx context.Context) ([]upstream.Model, error) {
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxList))
 	if err != nil || json.Unmarshal(body, &list) != nil {
-		return nil, p.failure(http.StatusBadGateway, "models_unreadable", "the endpoint's list of models cannot be read; write the models of upstream "+p.o.Name+" into bridge.yaml")
+		return nil, upstream.NotBegun(http.StatusBadGateway, "models_unreadable", "the endpoint's list of models cannot be read; write the models of upstream "+p.o.Name+" into bridge.yaml")
 	}
 	var out []upstream.Model
 	for _, m := range list.Data {

@@ -3,55 +3,33 @@ package passthrough
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
 	"drawbridge/bridge/words"
+	"drawbridge/internal/httpx"
 	"drawbridge/openai/upstream"
 )
 
-// maxRetryAfter bounds how long an endpoint may ask to wait.
-const maxRetryAfter = 24 * time.Hour
-
-// failure is an error of something that did not begin.
-func (p *Endpoint) failure(status int, code, message string) *upstream.Error {
-	return &upstream.Error{Status: status, Type: "upstream_error", Code: code, Message: message, NothingHappened: true}
-}
-
-// broken is an error of a turn that the endpoint may have worked on.
-func (p *Endpoint) broken(code, message string) *upstream.Error {
-	return &upstream.Error{Type: "upstream_error", Code: code, Message: message}
-}
-
 // unreached words why the endpoint did not answer. Nothing happened only where the connection was not made.
 func (p *Endpoint) unreached(ctx context.Context, err error) *upstream.Error {
-	var cert *tls.CertificateVerificationError
-	var dns *net.DNSError
-	var op *net.OpError
-	switch {
-	case errors.As(err, &cert):
-		return p.failure(http.StatusServiceUnavailable, "upstream_certificate", "the certificate of the endpoint is not trusted; correct the url of upstream "+p.o.Name+", or have this machine trust the certificate")
-	case errors.As(err, &dns):
-		return p.failure(http.StatusServiceUnavailable, "upstream_unreachable", "the name of the endpoint is not found; look at the url of upstream "+p.o.Name)
-	case errors.As(err, &op) && op.Op == "dial":
-		return p.failure(http.StatusServiceUnavailable, "upstream_unreachable", "the endpoint cannot be reached; look whether it runs, and at the url of upstream "+p.o.Name)
+	switch e := upstream.Unreached(err, "endpoint", p.o.Name); {
+	case e != nil:
+		return e
 	case errors.Is(context.Cause(ctx), errSilent):
 		return p.silent()
 	}
-	return p.broken("upstream_cut", "the endpoint ended the connection before it answered; it may have worked on the request; send it again as a new one")
+	return upstream.MayHaveBegun("upstream_cut", "the endpoint ended the connection before it answered; it may have worked on the request; send it again as a new one")
 }
 
 func (p *Endpoint) silent() *upstream.Error {
-	return p.broken("upstream_silent", fmt.Sprintf("the endpoint said nothing for %s, so the bridge ended the turn; send the request again as a new one", p.o.Silence))
+	return upstream.MayHaveBegun("upstream_silent", fmt.Sprintf("the endpoint said nothing for %s, so the bridge ended the turn; send the request again as a new one", p.o.Silence))
 }
 
 // tooLong finds a refusal of a history that does not fit, in the words of the makers.
@@ -70,10 +48,10 @@ func (p *Endpoint) refusal(resp *http.Response) *upstream.Error {
 		behind = ": " + said
 	}
 	status := resp.StatusCode
-	e := p.failure(http.StatusBadRequest, "upstream_refused", fmt.Sprintf("the endpoint refuses the request (%d)%s", status, behind))
+	e := upstream.NotBegun(http.StatusBadRequest, "upstream_refused", fmt.Sprintf("the endpoint refuses the request (%d)%s", status, behind))
 	switch {
 	case status == http.StatusTooManyRequests:
-		e.Status, e.Type, e.Code, e.RetryAfter = status, "rate_limit_error", "rate_limit_exceeded", retryAfter(resp.Header)
+		e.Status, e.Type, e.Code, e.RetryAfter = status, "rate_limit_error", "rate_limit_exceeded", httpx.RetryAfter(resp.Header, time.Now())
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		// The caller's own token is good, so that 401 would mislead; and a repeat changes nothing.
 		e.Code, e.Message = "upstream_login", fmt.Sprintf("the endpoint refuses the bridge's key (%d)%s; correct the key of upstream %s in bridge.yaml", status, behind, p.o.Name)
@@ -83,7 +61,7 @@ func (p *Endpoint) refusal(resp *http.Response) *upstream.Error {
 		e.Status, e.Type, e.Code, e.Param = status, "invalid_request_error", "model_not_found", "model"
 		e.Message = "the endpoint does not have this model, or does not serve chat completions at its address (404)" + behind + "; GET /v1/models lists models"
 	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status >= 500, status < 300:
-		e = p.broken("upstream_failed", "the endpoint failed, and may have worked on the request; send it again as a new one")
+		e = upstream.MayHaveBegun("upstream_failed", "the endpoint failed, and may have worked on the request; send it again as a new one")
 		e.Said = said
 		p.o.Log.Warn().Str("upstream", p.o.Name).Int("status", status).Msg("the endpoint failed")
 	default:
@@ -133,16 +111,4 @@ func (p *Endpoint) shown(said string) string {
 		said = strings.ReplaceAll(said, p.o.Key, "[key]")
 	}
 	return words.SafeLine(said, 500)
-}
-
-// retryAfter reads when an endpoint may be asked again; 0 when it does not say.
-func retryAfter(h http.Header) time.Duration {
-	said := strings.TrimSpace(h.Get("Retry-After"))
-	if seconds, err := strconv.ParseFloat(said, 64); err == nil && seconds > 0 {
-		return time.Duration(min(seconds, maxRetryAfter.Seconds()) * float64(time.Second))
-	}
-	if at, err := http.ParseTime(said); err == nil {
-		return min(max(time.Until(at), 0), maxRetryAfter)
-	}
-	return 0
 }

@@ -55,7 +55,7 @@ func (t *turn) open(resp *http.Response) *turn {
 
 // alien says that what answers is no endpoint of this API, such as the page of a login.
 func (t *turn) alien() error {
-	e := t.p.broken("upstream_garbage", "the endpoint did not answer as a chat completion ("+cmp.Or(t.p.shown(t.kind), "no Content-Type")+"); look at the url of upstream "+t.p.o.Name)
+	e := upstream.MayHaveBegun("upstream_garbage", "the endpoint did not answer as a chat completion ("+cmp.Or(t.p.shown(t.kind), "no Content-Type")+"); look at the url of upstream "+t.p.o.Name)
 	e.Said = t.p.base + "/chat/completions"
 	return e
 }
@@ -112,7 +112,7 @@ func (t *turn) read() error {
 	t.silence.Reset(t.p.o.Silence)
 	switch {
 	case errors.Is(err, errLine):
-		return t.p.broken("upstream_garbage", fmt.Sprintf("the endpoint sent an event of more than %d bytes; the answer was cut off", maxLine))
+		return upstream.MayHaveBegun("upstream_garbage", fmt.Sprintf("the endpoint sent an event of more than %d bytes; the answer was cut off", maxLine))
 	case err != nil && t.finish != "" && !t.loose:
 		return t.end() // all was said
 	case err != nil:
@@ -131,7 +131,7 @@ func (t *turn) cut(err error) error {
 	case errors.Is(err, io.EOF) && !t.heard && t.kind != "text/event-stream":
 		return t.alien()
 	}
-	return t.p.broken("upstream_cut", "the endpoint's answer broke off, so what came before is not all; send the request again as a new one")
+	return upstream.MayHaveBegun("upstream_cut", "the endpoint's answer broke off, so what came before is not all; send the request again as a new one")
 }
 
 var errLine = errors.New("line too long")
@@ -194,7 +194,7 @@ func (t *turn) whole() error {
 		return t.cut(err)
 	}
 	if len(body) > maxWhole {
-		return t.p.broken("upstream_garbage", fmt.Sprintf("the endpoint's answer has more than %d bytes", maxWhole))
+		return upstream.MayHaveBegun("upstream_garbage", fmt.Sprintf("the endpoint's answer has more than %d bytes", maxWhole))
 	}
 	var c completion
 	if json.Unmarshal(body, &c) != nil || len(c.Choices) == 0 && !loosejson.Said(c.Error) {
@@ -226,7 +226,7 @@ type completion struct {
 func (t *turn) chunk(data []byte) error {
 	var c completion
 	if json.Unmarshal(data, &c) != nil {
-		return t.p.broken("upstream_garbage", "the endpoint sent an event that is not JSON of a chat completion; what came before is not all")
+		return upstream.MayHaveBegun("upstream_garbage", "the endpoint sent an event that is not JSON of a chat completion; what came before is not all")
 	}
 	return t.take(c)
 }
@@ -237,11 +237,11 @@ func (t *turn) take(c completion) error {
 		body, _ := json.Marshal(map[string]json.RawMessage{"error": c.Error})
 		message, _, code := readError(body)
 		if tooLong.MatchString(code + " " + message) {
-			e := t.p.broken("context_length_exceeded", "the conversation is too long for the endpoint")
+			e := upstream.MayHaveBegun("context_length_exceeded", "the conversation is too long for the endpoint")
 			e.Type, e.Said = "invalid_request_error", t.p.shown(message)
 			return e
 		}
-		e := t.p.broken("upstream_failed", "the endpoint failed in its answer")
+		e := upstream.MayHaveBegun("upstream_failed", "the endpoint failed in its answer")
 		e.Said = cmp.Or(t.p.shown(message), "it does not say why")
 		return e
 	}
@@ -254,7 +254,7 @@ func (t *turn) take(c completion) error {
 		}
 		delta, ok := loosejson.Object(choice.Delta)
 		if !ok {
-			return t.p.broken("upstream_garbage", "the endpoint sent a piece of its answer that cannot be read; what came before is not all")
+			return upstream.MayHaveBegun("upstream_garbage", "the endpoint sent a piece of its answer that cannot be read; what came before is not all")
 		}
 		if err := t.delta(delta); err != nil {
 			return err
@@ -301,7 +301,7 @@ func (t *turn) delta(d map[string]json.RawMessage) error {
 	}
 	var calls []map[string]json.RawMessage
 	if loosejson.Said(d["tool_calls"]) && json.Unmarshal(d["tool_calls"], &calls) != nil {
-		return t.p.broken("upstream_garbage", "the endpoint sent calls of tools that cannot be read; what came before is not all")
+		return upstream.MayHaveBegun("upstream_garbage", "the endpoint sent calls of tools that cannot be read; what came before is not all")
 	}
 	for _, c := range calls {
 		t.piece(c)
@@ -333,9 +333,9 @@ func (t *turn) parts(raw json.RawMessage) (content, thought string) {
 func (t *turn) end() error {
 	switch {
 	case t.finish == "" && t.ended != "":
-		return t.p.broken("upstream_cut", "the endpoint ended its answer with the word "+strconv.Quote(t.p.shown(t.ended))+", which does not say that the answer is whole; send the request again as a new one")
+		return upstream.MayHaveBegun("upstream_cut", "the endpoint ended its answer with the word "+strconv.Quote(t.p.shown(t.ended))+", which does not say that the answer is whole; send the request again as a new one")
 	case t.finish == "":
-		return t.p.broken("upstream_cut", "the endpoint did not say that its answer is whole, so what came before may not be all; send the request again as a new one")
+		return upstream.MayHaveBegun("upstream_cut", "the endpoint did not say that its answer is whole, so what came before may not be all; send the request again as a new one")
 	}
 	if left := t.content.Rest(); left != "" {
 		t.queue = append(t.queue, upstream.Event{Kind: upstream.Text, Text: left})

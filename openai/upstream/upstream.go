@@ -5,8 +5,11 @@ package upstream
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"net"
 	"net/http"
 	"time"
 
@@ -204,4 +207,45 @@ func (e *Error) Error() string {
 // BadRequest is an Error of status 400 for one field of a request.
 func BadRequest(param, code, message string) *Error {
 	return &Error{Status: http.StatusBadRequest, Type: "invalid_request_error", Code: code, Param: param, Message: message, NothingHappened: true}
+}
+
+// NotBegun is an Error of something that the backend is known not to have begun.
+func NotBegun(status int, code, message string) *Error {
+	return &Error{Status: status, Type: "upstream_error", Code: code, Message: message, NothingHappened: true}
+}
+
+// MayHaveBegun is an Error of a turn that the backend may have worked on.
+func MayHaveBegun(code, message string) *Error {
+	return &Error{Type: "upstream_error", Code: code, Message: message}
+}
+
+// Unreached words why a connection was not made, and what to look at; nil where err is something else. who is what does not answer, such as "endpoint",
+// and name the backend's name in the configuration.
+func Unreached(err error, who, name string) *Error {
+	var cert *tls.CertificateVerificationError
+	var dns *net.DNSError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &cert):
+		return NotBegun(http.StatusServiceUnavailable, "upstream_certificate", "the certificate of the "+who+" is not trusted; correct the url of upstream "+name+", or have this machine trust the certificate")
+	case errors.As(err, &dns):
+		return NotBegun(http.StatusServiceUnavailable, "upstream_unreachable", "the name of the "+who+" is not found; look at the url of upstream "+name)
+	case errors.As(err, &op) && op.Op == "dial":
+		return NotBegun(http.StatusServiceUnavailable, "upstream_unreachable", "the "+who+" cannot be reached; look whether it runs, and at the url of upstream "+name)
+	}
+	return nil
+}
+
+// Format is the type of response_format in the request, "" for text.
+func (r Request) Format() string {
+	var body struct {
+		Format *struct {
+			Type string `json:"type"`
+		} `json:"response_format"`
+	}
+	_ = json.Unmarshal(r.Body, &body) // the door has read it
+	if body.Format == nil || body.Format.Type == "text" {
+		return ""
+	}
+	return body.Format.Type
 }

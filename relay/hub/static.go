@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/go-resty/resty/v2"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/httpx"
 	"drawbridge/internal/strictjson"
 	"drawbridge/relay/wire"
 )
@@ -47,7 +47,7 @@ func baseURL(r Relay) (string, error) {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
 		return "", errors.New("address must be http://127.0.0.1:<port> or https://<host>, without a path")
 	}
-	if u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
+	if u.Scheme != "https" && (u.Scheme != "http" || !httpx.Loopback(u.Hostname())) {
 		return "", fmt.Errorf("address %s would send the token unencrypted; use https, or a loopback address", u.Redacted())
 	}
 	unfit := func(c rune) bool { return c <= ' ' || c > '~' }
@@ -55,11 +55,6 @@ func baseURL(r Relay) (string, error) {
 		return "", errors.New("token must be at least 32 characters of plain ASCII without blanks, as in the relay's file")
 	}
 	return u.Scheme + "://" + u.Host, nil
-}
-
-func loopback(host string) bool {
-	address, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
 // maxMoves bounds how many processes of a relay one call follows: each of them ended before it took the request.

@@ -1,11 +1,9 @@
 package script
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -186,18 +184,9 @@ func Load(path string) (*Script, error) {
 
 // Parse reads and checks a script. Errors name the line. An empty document is an empty script.
 func Parse(data []byte) (*Script, error) {
-	if len(data) > maxScript {
-		return nil, fmt.Errorf("larger than %d bytes", maxScript)
-	}
-	d := yaml.NewDecoder(bytes.NewReader(data))
-	d.KnownFields(true)
 	s := &Script{}
-	if err := d.Decode(s); err != nil && !errors.Is(err, io.EOF) {
+	if err := yamlconf.Strict(data, maxScript, s); err != nil {
 		return nil, err
-	}
-	// yaml reads the first document and ignores the rest, which would drop rules in silence.
-	if err := d.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more than one YAML document")
 	}
 	_, err := Compile(s)
 	var p *problem

@@ -1,11 +1,8 @@
 package agentsim
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"text/template"
@@ -13,7 +10,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"gopkg.in/yaml.v3"
 
 	"drawbridge/internal/yamlconf"
 	"drawbridge/openai/cursor/wire"
@@ -138,13 +134,8 @@ func Load(path string) (*Script, error) {
 
 // Parse reads and checks a script.
 func Parse(data []byte) (*Script, error) {
-	if len(data) > maxScript {
-		return nil, fmt.Errorf("larger than %d bytes", maxScript)
-	}
-	d := yaml.NewDecoder(bytes.NewReader(data))
-	d.KnownFields(true)
 	s := &Script{}
-	if err := d.Decode(s); err != nil && !errors.Is(err, io.EOF) {
+	if err := yamlconf.Strict(data, maxScript, s); err != nil {
 		return nil, err
 	}
 	for i, f := range s.Faults {

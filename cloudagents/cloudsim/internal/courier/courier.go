@@ -18,6 +18,8 @@ import (
 	"net/url"
 	"syscall"
 	"time"
+
+	"drawbridge/internal/httpx"
 )
 
 // Delivery is one attempt to send a webhook, or the reason why none was made.
@@ -66,15 +68,9 @@ func NewClient(transport http.RoundTripper, timeout time.Duration) *http.Client 
 	}
 }
 
-// IsLoopback is whether host, without a port, names this machine.
-func IsLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
 func loopbackOnly(_, address string, _ syscall.RawConn) error {
 	host, _, err := net.SplitHostPort(address)
-	if err != nil || !IsLoopback(host) {
+	if err != nil || !httpx.Loopback(host) {
 		return fmt.Errorf("webhook to %s refused: the simulator sends to loopback only", address)
 	}
 	return nil
@@ -102,7 +98,7 @@ func (c *Courier) Deliver(ctx context.Context, p Parcel) {
 // attempt sends once; true means that no retry is due.
 func (c *Courier) attempt(ctx context.Context, secret string, body []byte, d *Delivery) bool {
 	u, err := url.Parse(d.URL)
-	if err != nil || !IsLoopback(u.Hostname()) {
+	if err != nil || !httpx.Loopback(u.Hostname()) {
 		d.Problem = "not sent: the simulator sends webhooks to loopback addresses only"
 		return true
 	}
