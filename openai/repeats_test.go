@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"drawbridge/internal/httpx"
 	"drawbridge/openai"
 	"drawbridge/openai/upstream"
+	"drawbridge/proof/pipes"
 )
 
 // frozen stops the door's clock, so that a slow machine changes nothing.
@@ -128,35 +128,6 @@ func TestRepeatBeforeTheRecord(t *testing.T) {
 	})
 }
 
-// pipes are the connections of a server in a bubble.
-type pipes struct {
-	conns chan net.Conn
-	ended chan struct{}
-	once  sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.ended:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.ended) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.IPAddr{} }
-
-func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	p.conns <- theirs
-	return ours, nil
-}
-
 // TestAnswerSentWhole, in virtual time: a request that follows a whole answer is a new turn, whatever it says of itself. Where the connection of an openai
 // library ended right behind the answer, the answer may be lost, and one request soon after that gets it.
 func TestAnswerSentWhole(t *testing.T) {
@@ -186,12 +157,12 @@ func TestAnswerSentWhole(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f := &fake{}
 					w := newBareWorld(t, f)
-					l := &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
+					l := pipes.New()
 					hs := &http.Server{Handler: w.door.Handler()}
 					httpx.Watch(hs)
 					served := make(chan error, 1)
 					go func() { served <- hs.Serve(l) }()
-					client := func() *http.Client { return &http.Client{Transport: &http.Transport{DialContext: l.dial}} }
+					client := func() *http.Client { return &http.Client{Transport: &http.Transport{DialContext: l.Dial}} }
 					asks := func(c *http.Client, mark string) {
 						req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://door/v1/chat/completions", strings.NewReader(ask(stream, said("user", "Status please"))))
 						if err != nil {

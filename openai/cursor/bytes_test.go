@@ -63,7 +63,7 @@ turns:
 		picture := message{"type": "image_url", "image_url": message{"url": "data:image/png;base64,AAAA"}}
 		w.expect(w.ask(message{"role": "user", "content": []any{message{"type": "text", "text": "look"}, picture}}), "stop", "seen")
 		first := w.ask(user("ask"))
-		time.Sleep(10 * time.Second)
+		w.pass(10 * time.Second)
 		pic := message{"role": "tool", "tool_call_id": first.calls()[1].ID, "content": []any{message{"type": "text", "text": "B"}, picture}}
 		w.expect(w.ask(user("ask"), first.says(), result(first.calls()[0].ID, "A"), pic), "stop", "on")
 		sent := 0

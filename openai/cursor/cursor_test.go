@@ -79,8 +79,8 @@ func TestToolResults(t *testing.T) {
 	})
 }
 
-// TestParallel: calls that come together leave together, whether they were announced or not; a request that comes twice is asked once; a call that
-// comes while the turn is parked follows; and a tool that was not offered is answered without the caller.
+// TestParallel: calls that come together leave together, whether they were announced or not. A request that comes twice is asked once, and a tool that
+// was not offered is answered without the caller.
 func TestParallel(t *testing.T) {
 	for name, listed := range map[string]string{"announced": "true", "not announced": "false"} {
 		t.Run(name, func(t *testing.T) {
@@ -104,16 +104,37 @@ turns:
 	}
 }
 
-// TestParked: a turn is held while the caller works for a quarter of an hour, and both sides say that they live.
+// TestLater: a call that comes while the caller works follows when the results of the others are there. One that the service withdraws by then is never
+// shown.
+func TestLater(t *testing.T) {
+	for name, tt := range map[string]struct{ abort, result string }{"stays": {"false", "A\nB"}, "is withdrawn": {"true", "A\nerror: the call was aborted"}} {
+		t.Run(name, func(t *testing.T) {
+			play(t, "turns: [{ steps: [{ calls: [{ name: bash, args: { command: a } }, { name: bash, args: { command: b }, after: 1s, abort: "+tt.abort+" }] }, { text: \"{{.Result}}\" }] }]\n", func(t *testing.T, w *world) {
+				first := w.ask(user("go"))
+				w.expect(first, "tool_calls", "", `bash {"command":"a"}`)
+				w.pass(2 * time.Second)
+				talk := []message{user("go"), first.says(), result(first.calls()[0].ID, "A")}
+				next := w.ask(talk...)
+				if tt.abort == "false" {
+					w.expect(next, "tool_calls", "", `bash {"command":"b"}`)
+					next = w.ask(append(talk, next.says(), result(next.calls()[0].ID, "B"))...)
+				}
+				w.expect(next, "stop", tt.result)
+			})
+		})
+	}
+}
+
+// TestParked: a turn is held while the caller works for minutes, and both sides say that they live.
 func TestParked(t *testing.T) {
 	playBoth(t, hello, func(t *testing.T, w *world) {
 		first := w.ask(user("echo hello"))
-		time.Sleep(14 * time.Minute)
+		w.pass(6 * time.Minute)
 		w.expect(w.ask(user("echo hello"), first.says(), result(first.calls()[0].ID, "late")), "stop", "It said: late")
-		if beats := strings.Count(w.log.String(), `"client_heartbeat"`); beats < 160 {
+		if beats := strings.Count(w.log.String(), `"client_heartbeat"`); beats < 70 {
 			t.Errorf("%d heartbeats", beats)
 		}
-		if beats := strings.Count(w.log.String(), `"heartbeat":{"id"`); beats < 270 {
+		if beats := strings.Count(w.log.String(), `"heartbeat":{"id"`); beats < 115 {
 			t.Errorf("%d heartbeats of the call", beats)
 		}
 	})

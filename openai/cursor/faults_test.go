@@ -88,7 +88,7 @@ func TestLostWhileParked(t *testing.T) {
 				} else {
 					w.sim.Break()
 				}
-				time.Sleep(time.Minute)
+				w.pass(time.Minute)
 				late := w.post("/v1/tool_results", map[string]any{"tool_call_id": first.calls()[0].ID, "content": "A"})
 				if late.Status != 422 || late.Error.Code != "too_late" {
 					t.Errorf("a result alone: %d %s", late.Status, late.Body)
@@ -148,7 +148,7 @@ func TestCalls(t *testing.T) {
 func TestTokenEnds(t *testing.T) {
 	play(t, "token_for: 6m\nturns: [{ steps: [{ calls: [{ name: bash, args: { command: a } }] }, { text: on }] }]\n", func(t *testing.T, w *world) {
 		first := w.ask(user("go"))
-		time.Sleep(10 * time.Minute)
+		w.pass(7 * time.Minute)
 		w.expect(w.ask(user("go"), first.says(), result(first.calls()[0].ID, "A")), "stop", "on")
 		w.sim.RevokeTokens()
 		w.expect(w.ask(user("go on")), "tool_calls", "", `bash {"command":"a"}`)
@@ -158,12 +158,12 @@ func TestTokenEnds(t *testing.T) {
 // TestTokenIsKept: an exchange that fails while the token is still good ends no run.
 func TestTokenIsKept(t *testing.T) {
 	play(t, `
-token_for: 20m
+token_for: 8m
 faults: [{ call: exchange, skip: 1, status: 503, times: 4 }]
 turns: [{ steps: [{ calls: [{ name: bash, args: { command: a } }] }, { text: on }] }]
 `, func(t *testing.T, w *world) {
 		first := w.ask(user("go"))
-		time.Sleep(14 * time.Minute)
+		w.pass(6 * time.Minute)
 		w.expect(w.ask(user("go"), first.says(), result(first.calls()[0].ID, "A")), "stop", "on")
 	})
 }
@@ -183,7 +183,7 @@ turns:
 		if a := w.ask(again...); a.Status < 400 || a.Error == nil {
 			t.Errorf("%d %s", a.Status, a.Body)
 		}
-		time.Sleep(time.Minute)
+		w.pass(time.Minute)
 		w.expect(w.ask(again...), "stop", "read on")
 	})
 }
@@ -192,6 +192,7 @@ turns:
 func TestCutBehindResults(t *testing.T) {
 	playBoth(t, "turns: [{ steps: [{ saved: true, calls: [{ name: bash, args: { command: a } }] }, { end: cut }] }]\n", func(t *testing.T, w *world) {
 		first := w.ask(user("go"))
+		w.pass(2 * time.Second)
 		a := w.ask(user("go"), first.says(), result(first.calls()[0].ID, "A"))
 		if a.Error == nil || a.Error.Code != "upstream_cut" || len(w.sim.Requests()) != 1 {
 			t.Errorf("%d runs: %d %s", len(w.sim.Requests()), a.Status, a.Body)
@@ -318,13 +319,19 @@ func TestAbort(t *testing.T) {
 	})
 }
 
-// TestAllAborted: where the service withdraws all calls and goes on, the late result brings the rest of the answer.
+// TestAllAborted: where the service withdraws all calls and goes on, at once or later, the late result brings the rest of the answer.
 func TestAllAborted(t *testing.T) {
-	playBoth(t, "turns: [{ steps: [{ calls: [{ name: bash, args: { command: a }, abort: true }] }, { wait: 1s }, { text: on }] }]\n", func(t *testing.T, w *world) {
-		first := w.ask(user("go"))
-		w.expect(first, "tool_calls", "", `bash {"command":"a"}`)
-		time.Sleep(time.Minute)
-		w.expect(w.ask(user("go"), first.says(), result(first.calls()[0].ID, "A")), "stop", "on")
+	playBoth(t, `
+turns:
+  - { match: later, steps: [{ calls: [{ name: bash, args: { command: a }, abort: true }] }, { wait: 1s }, { text: on }] }
+  - { steps: [{ calls: [{ name: bash, args: { command: a }, abort: true }] }, { text: on }] }
+`, func(t *testing.T, w *world) {
+		for _, c := range []struct{ words, before, behind string }{{"go", "on", ""}, {"later", "", "on"}} {
+			first := w.ask(user(c.words))
+			w.expect(first, "tool_calls", c.before, `bash {"command":"a"}`)
+			w.pass(time.Minute)
+			w.expect(w.ask(user(c.words), first.says(), result(first.calls()[0].ID, "A")), "stop", c.behind)
+		}
 	})
 }
 
@@ -350,13 +357,16 @@ func TestBadRequests(t *testing.T) {
 	})
 }
 
-// TestAddress: a key goes to https, or to this machine alone.
-func TestAddress(t *testing.T) {
+// TestNew: a key goes to addresses that are safe for it, and is needed.
+func TestNew(t *testing.T) {
 	t.Parallel()
-	for url, ok := range map[string]bool{"": true, "https://a.example": true, "http://127.0.0.1:1": true, "http://a.example": false, "https://u@a.example": false, "ftp://a": false} {
-		c, err := cursor.New(cursor.Options{Name: "c", Key: "k", URL: url})
-		if (err == nil) != ok {
-			t.Errorf("%s: %v", url, err)
+	for _, tt := range []struct {
+		o  cursor.Options
+		ok bool
+	}{{cursor.Options{Key: "k"}, true}, {cursor.Options{}, false}, {cursor.Options{Key: "k", URL: "http://a.example"}, false}, {cursor.Options{Key: "k", AgentURL: "http://a.example"}, false}} {
+		c, err := cursor.New(tt.o)
+		if (err == nil) != tt.ok {
+			t.Errorf("%+v: %v", tt.o, err)
 		}
 		if c != nil {
 			c.Close()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -311,5 +312,13 @@ func fieldsOf(m protoreflect.Message) (names string) {
 		}
 		return f.ContainingOneof() == nil
 	})
+	for rest := m.GetUnknown(); len(rest) > 0; {
+		number, _, n := protowire.ConsumeField(rest)
+		if n < 0 {
+			break
+		}
+		names += fmt.Sprintf("field%d", number)
+		rest = rest[n:]
+	}
 	return names
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,9 +18,11 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"drawbridge/internal/pause"
 	"drawbridge/openai"
 	"drawbridge/openai/cursor"
 	"drawbridge/openai/cursor/agentsim"
+	"drawbridge/proof/pipes"
 	"drawbridge/store"
 	"drawbridge/store/callers"
 )
@@ -46,41 +47,6 @@ var emptyDB = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(path)
 })
 
-// pipes are the connections of a server in a bubble of virtual time.
-type pipes struct {
-	conns chan net.Conn
-	ended chan struct{}
-	once  sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.ended:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.ended) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.IPAddr{} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	select {
-	case p.conns <- theirs:
-		return ours, nil
-	case <-p.ended:
-		return nil, &net.OpError{Op: "dial", Err: net.ErrClosed}
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 // world is the door with the backend in front of the stand-in, in virtual time.
 type world struct {
 	t       *testing.T
@@ -93,7 +59,7 @@ type world struct {
 	token   string
 	client  *cursor.Client
 	stop    func()
-	lines   *pipes
+	lines   *pipes.Listener
 	// lenient is a part of what the stand-in may report in this story.
 	lenient string
 }
@@ -130,7 +96,7 @@ func playOver(t *testing.T, http2 bool, script string, story func(t *testing.T, 
 			t.Fatal(err)
 		}
 		w.sim = agentsim.New(agentsim.Options{Script: s, Log: &w.log, Strict: true})
-		w.lines = &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
+		w.lines = pipes.New()
 		server := &http.Server{Handler: w.sim, ReadHeaderTimeout: time.Hour, Protocols: &http.Protocols{}}
 		server.Protocols.SetHTTP1(true)
 		server.Protocols.SetUnencryptedHTTP2(true)
@@ -145,7 +111,7 @@ func playOver(t *testing.T, http2 bool, script string, story func(t *testing.T, 
 			t.Fatal(err)
 		}
 		w.records = callers.New(db)
-		w.o = cursor.Options{Name: "c", Key: agentsim.DefaultKey, URL: "http://127.0.0.1:1", Dial: w.lines.dial, HTTP2: http2, Log: zerolog.New(&w.said).Level(zerolog.DebugLevel)}
+		w.o = cursor.Options{Name: "c", Key: agentsim.DefaultKey, URL: "http://127.0.0.1:1", Dial: w.lines.Dial, HTTP2: http2, Log: zerolog.New(&w.said).Level(zerolog.DebugLevel)}
 		w.start()
 		secret, _, err := openai.Keyring{Records: w.records}.Mint(t.Context(), openai.Token{Name: "all", Models: []string{"*"}})
 		if err != nil {
@@ -280,6 +246,14 @@ func (a answer) finish() string {
 
 var bash = map[string]any{"type": "function", "function": map[string]any{"name": "bash", "description": "Execute a bash command in the terminal", "parameters": map[string]any{
 	"type": "object", "properties": map[string]any{"command": map[string]any{"type": "string"}}, "required": []string{"command"}}}}
+
+// pass lets virtual time pass.
+func (w *world) pass(d time.Duration) {
+	w.t.Helper()
+	if err := pause.For(w.t.Context(), d); err != nil {
+		w.t.Fatal(err)
+	}
+}
 
 // ask is a chat request with a shell of the caller.
 func (w *world) ask(messages ...message) answer {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -319,6 +320,11 @@ func (c *scene) calls(ctx context.Context, s Step) error {
 	}
 	var open []*exec
 	for i, call := range s.Calls {
+		if call.After > 0 {
+			if err := pause.For(ctx, call.After); err != nil {
+				return err
+			}
+		}
 		args, err := structpb.NewStruct(call.Args)
 		if err != nil {
 			return err
@@ -348,7 +354,7 @@ func (c *scene) calls(ctx context.Context, s Step) error {
 		open = append(open, e)
 	}
 	if s.Saved {
-		if err := c.checkpoint(); err != nil {
+		if err := errors.Join(pause.For(ctx, time.Second), c.checkpoint()); err != nil {
 			return err
 		}
 	}

@@ -73,7 +73,7 @@ type Step struct {
 	// Calls asks for tools of the caller at once, and waits for all results. Listed says how many there are beforehand.
 	Calls  []Call `yaml:"calls"`
 	Listed bool   `yaml:"listed"`
-	// Saved hands the state over while the calls wait.
+	// Saved hands the state over a second later, while the calls wait.
 	Saved bool `yaml:"saved"`
 	// Exec asks for a tool of the service's own, such as read_args: { path: a.txt }, and waits for its result.
 	Exec map[string]any `yaml:"exec"`
@@ -100,6 +100,8 @@ type Step struct {
 type Call struct {
 	Name string         `yaml:"name"`
 	Args map[string]any `yaml:"args"`
+	// After lets time pass before this call.
+	After time.Duration `yaml:"after"`
 	// Twice sends the same request once more, and Abort withdraws it at once.
 	Twice bool `yaml:"twice"`
 	Abort bool `yaml:"abort"`

@@ -540,7 +540,6 @@ func (x *ResumeAction) GetRequestContext() *RequestContext {
 type UserMessage struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Text            string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
-	MessageId       string                 `protobuf:"bytes,2,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
 	SelectedContext *SelectedContext       `protobuf:"bytes,3,opt,name=selected_context,json=selectedContext,proto3" json:"selected_context,omitempty"`
 	Mode            AgentMode              `protobuf:"varint,4,opt,name=mode,proto3,enum=drawbridge.cursor.wire.AgentMode" json:"mode,omitempty"`
 	unknownFields   protoimpl.UnknownFields
@@ -580,13 +579,6 @@ func (*UserMessage) Descriptor() ([]byte, []int) {
 func (x *UserMessage) GetText() string {
 	if x != nil {
 		return x.Text
-	}
-	return ""
-}
-
-func (x *UserMessage) GetMessageId() string {
-	if x != nil {
-		return x.MessageId
 	}
 	return ""
 }
@@ -2292,7 +2284,6 @@ type ShellExit struct {
 	Code          uint32                 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
 	Cwd           string                 `protobuf:"bytes,2,opt,name=cwd,proto3" json:"cwd,omitempty"`
 	Aborted       bool                   `protobuf:"varint,4,opt,name=aborted,proto3" json:"aborted,omitempty"`
-	AbortReason   *int32                 `protobuf:"varint,5,opt,name=abort_reason,json=abortReason,proto3,oneof" json:"abort_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2346,13 +2337,6 @@ func (x *ShellExit) GetAborted() bool {
 		return x.Aborted
 	}
 	return false
-}
-
-func (x *ShellExit) GetAbortReason() int32 {
-	if x != nil && x.AbortReason != nil {
-		return *x.AbortReason
-	}
-	return 0
 }
 
 type BackgroundShellResult struct {
@@ -5339,10 +5323,7 @@ type InteractionUpdate struct {
 	//
 	//	*InteractionUpdate_TextDelta
 	//	*InteractionUpdate_ToolCallStarted
-	//	*InteractionUpdate_ToolCallCompleted
 	//	*InteractionUpdate_ThinkingDelta
-	//	*InteractionUpdate_ThinkingCompleted
-	//	*InteractionUpdate_PartialToolCall
 	//	*InteractionUpdate_TokenDelta
 	//	*InteractionUpdate_Heartbeat
 	//	*InteractionUpdate_TurnEnded
@@ -5407,37 +5388,10 @@ func (x *InteractionUpdate) GetToolCallStarted() *ToolCallUpdate {
 	return nil
 }
 
-func (x *InteractionUpdate) GetToolCallCompleted() *ToolCallUpdate {
-	if x != nil {
-		if x, ok := x.Message.(*InteractionUpdate_ToolCallCompleted); ok {
-			return x.ToolCallCompleted
-		}
-	}
-	return nil
-}
-
 func (x *InteractionUpdate) GetThinkingDelta() *ThinkingDelta {
 	if x != nil {
 		if x, ok := x.Message.(*InteractionUpdate_ThinkingDelta); ok {
 			return x.ThinkingDelta
-		}
-	}
-	return nil
-}
-
-func (x *InteractionUpdate) GetThinkingCompleted() *Empty {
-	if x != nil {
-		if x, ok := x.Message.(*InteractionUpdate_ThinkingCompleted); ok {
-			return x.ThinkingCompleted
-		}
-	}
-	return nil
-}
-
-func (x *InteractionUpdate) GetPartialToolCall() *PartialToolCall {
-	if x != nil {
-		if x, ok := x.Message.(*InteractionUpdate_PartialToolCall); ok {
-			return x.PartialToolCall
 		}
 	}
 	return nil
@@ -5491,20 +5445,8 @@ type InteractionUpdate_ToolCallStarted struct {
 	ToolCallStarted *ToolCallUpdate `protobuf:"bytes,2,opt,name=tool_call_started,json=toolCallStarted,proto3,oneof"`
 }
 
-type InteractionUpdate_ToolCallCompleted struct {
-	ToolCallCompleted *ToolCallUpdate `protobuf:"bytes,3,opt,name=tool_call_completed,json=toolCallCompleted,proto3,oneof"`
-}
-
 type InteractionUpdate_ThinkingDelta struct {
 	ThinkingDelta *ThinkingDelta `protobuf:"bytes,4,opt,name=thinking_delta,json=thinkingDelta,proto3,oneof"`
-}
-
-type InteractionUpdate_ThinkingCompleted struct {
-	ThinkingCompleted *Empty `protobuf:"bytes,5,opt,name=thinking_completed,json=thinkingCompleted,proto3,oneof"`
-}
-
-type InteractionUpdate_PartialToolCall struct {
-	PartialToolCall *PartialToolCall `protobuf:"bytes,7,opt,name=partial_tool_call,json=partialToolCall,proto3,oneof"`
 }
 
 type InteractionUpdate_TokenDelta struct {
@@ -5527,13 +5469,7 @@ func (*InteractionUpdate_TextDelta) isInteractionUpdate_Message() {}
 
 func (*InteractionUpdate_ToolCallStarted) isInteractionUpdate_Message() {}
 
-func (*InteractionUpdate_ToolCallCompleted) isInteractionUpdate_Message() {}
-
 func (*InteractionUpdate_ThinkingDelta) isInteractionUpdate_Message() {}
-
-func (*InteractionUpdate_ThinkingCompleted) isInteractionUpdate_Message() {}
-
-func (*InteractionUpdate_PartialToolCall) isInteractionUpdate_Message() {}
 
 func (*InteractionUpdate_TokenDelta) isInteractionUpdate_Message() {}
 
@@ -5735,67 +5671,6 @@ func (x *ToolCallUpdate) GetToolCall() *ToolCall {
 	return nil
 }
 
-type PartialToolCall struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	CallId   string                 `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	ToolCall *ToolCall              `protobuf:"bytes,2,opt,name=tool_call,json=toolCall,proto3" json:"tool_call,omitempty"`
-	// Pieces of the arguments, for display. The arguments that count stand in the exec.
-	ArgsTextDelta string `protobuf:"bytes,3,opt,name=args_text_delta,json=argsTextDelta,proto3" json:"args_text_delta,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PartialToolCall) Reset() {
-	*x = PartialToolCall{}
-	mi := &file_agent_proto_msgTypes[81]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PartialToolCall) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PartialToolCall) ProtoMessage() {}
-
-func (x *PartialToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[81]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PartialToolCall.ProtoReflect.Descriptor instead.
-func (*PartialToolCall) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{81}
-}
-
-func (x *PartialToolCall) GetCallId() string {
-	if x != nil {
-		return x.CallId
-	}
-	return ""
-}
-
-func (x *PartialToolCall) GetToolCall() *ToolCall {
-	if x != nil {
-		return x.ToolCall
-	}
-	return nil
-}
-
-func (x *PartialToolCall) GetArgsTextDelta() string {
-	if x != nil {
-		return x.ArgsTextDelta
-	}
-	return ""
-}
-
 type ToolCall struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	McpToolCall   *McpToolCall           `protobuf:"bytes,15,opt,name=mcp_tool_call,json=mcpToolCall,proto3" json:"mcp_tool_call,omitempty"`
@@ -5805,7 +5680,7 @@ type ToolCall struct {
 
 func (x *ToolCall) Reset() {
 	*x = ToolCall{}
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5817,7 +5692,7 @@ func (x *ToolCall) String() string {
 func (*ToolCall) ProtoMessage() {}
 
 func (x *ToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5830,7 +5705,7 @@ func (x *ToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
 func (*ToolCall) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{82}
+	return file_agent_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ToolCall) GetMcpToolCall() *McpToolCall {
@@ -5849,7 +5724,7 @@ type McpToolCall struct {
 
 func (x *McpToolCall) Reset() {
 	*x = McpToolCall{}
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5861,7 +5736,7 @@ func (x *McpToolCall) String() string {
 func (*McpToolCall) ProtoMessage() {}
 
 func (x *McpToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5874,7 +5749,7 @@ func (x *McpToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use McpToolCall.ProtoReflect.Descriptor instead.
 func (*McpToolCall) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{83}
+	return file_agent_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *McpToolCall) GetArgs() *McpArgs {
@@ -5897,7 +5772,7 @@ type TurnEnded struct {
 
 func (x *TurnEnded) Reset() {
 	*x = TurnEnded{}
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5909,7 +5784,7 @@ func (x *TurnEnded) String() string {
 func (*TurnEnded) ProtoMessage() {}
 
 func (x *TurnEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5922,7 +5797,7 @@ func (x *TurnEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnEnded.ProtoReflect.Descriptor instead.
 func (*TurnEnded) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{84}
+	return file_agent_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *TurnEnded) GetInputTokens() int64 {
@@ -5969,7 +5844,7 @@ type ToolRequestsListed struct {
 
 func (x *ToolRequestsListed) Reset() {
 	*x = ToolRequestsListed{}
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5981,7 +5856,7 @@ func (x *ToolRequestsListed) String() string {
 func (*ToolRequestsListed) ProtoMessage() {}
 
 func (x *ToolRequestsListed) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5994,7 +5869,7 @@ func (x *ToolRequestsListed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolRequestsListed.ProtoReflect.Descriptor instead.
 func (*ToolRequestsListed) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{85}
+	return file_agent_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ToolRequestsListed) GetCallCount() uint32 {
@@ -6018,7 +5893,7 @@ type KvServerMessage struct {
 
 func (x *KvServerMessage) Reset() {
 	*x = KvServerMessage{}
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6030,7 +5905,7 @@ func (x *KvServerMessage) String() string {
 func (*KvServerMessage) ProtoMessage() {}
 
 func (x *KvServerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6043,7 +5918,7 @@ func (x *KvServerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KvServerMessage.ProtoReflect.Descriptor instead.
 func (*KvServerMessage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{86}
+	return file_agent_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *KvServerMessage) GetId() uint32 {
@@ -6103,7 +5978,7 @@ type GetBlobArgs struct {
 
 func (x *GetBlobArgs) Reset() {
 	*x = GetBlobArgs{}
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6115,7 +5990,7 @@ func (x *GetBlobArgs) String() string {
 func (*GetBlobArgs) ProtoMessage() {}
 
 func (x *GetBlobArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6128,7 +6003,7 @@ func (x *GetBlobArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobArgs.ProtoReflect.Descriptor instead.
 func (*GetBlobArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{87}
+	return file_agent_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *GetBlobArgs) GetBlobId() []byte {
@@ -6148,7 +6023,7 @@ type SetBlobArgs struct {
 
 func (x *SetBlobArgs) Reset() {
 	*x = SetBlobArgs{}
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6160,7 +6035,7 @@ func (x *SetBlobArgs) String() string {
 func (*SetBlobArgs) ProtoMessage() {}
 
 func (x *SetBlobArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6173,7 +6048,7 @@ func (x *SetBlobArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetBlobArgs.ProtoReflect.Descriptor instead.
 func (*SetBlobArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{88}
+	return file_agent_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *SetBlobArgs) GetBlobId() []byte {
@@ -6199,7 +6074,7 @@ type ExecServerControlMessage struct {
 
 func (x *ExecServerControlMessage) Reset() {
 	*x = ExecServerControlMessage{}
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6211,7 +6086,7 @@ func (x *ExecServerControlMessage) String() string {
 func (*ExecServerControlMessage) ProtoMessage() {}
 
 func (x *ExecServerControlMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6224,7 +6099,7 @@ func (x *ExecServerControlMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecServerControlMessage.ProtoReflect.Descriptor instead.
 func (*ExecServerControlMessage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{89}
+	return file_agent_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ExecServerControlMessage) GetAbort() *ExecID {
@@ -6267,7 +6142,7 @@ type ExecServerMessage struct {
 
 func (x *ExecServerMessage) Reset() {
 	*x = ExecServerMessage{}
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6279,7 +6154,7 @@ func (x *ExecServerMessage) String() string {
 func (*ExecServerMessage) ProtoMessage() {}
 
 func (x *ExecServerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6292,7 +6167,7 @@ func (x *ExecServerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecServerMessage.ProtoReflect.Descriptor instead.
 func (*ExecServerMessage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{90}
+	return file_agent_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ExecServerMessage) GetId() uint32 {
@@ -6633,7 +6508,7 @@ type McpArgs struct {
 
 func (x *McpArgs) Reset() {
 	*x = McpArgs{}
-	mi := &file_agent_proto_msgTypes[91]
+	mi := &file_agent_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6645,7 +6520,7 @@ func (x *McpArgs) String() string {
 func (*McpArgs) ProtoMessage() {}
 
 func (x *McpArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[91]
+	mi := &file_agent_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6658,7 +6533,7 @@ func (x *McpArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use McpArgs.ProtoReflect.Descriptor instead.
 func (*McpArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{91}
+	return file_agent_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *McpArgs) GetName() string {
@@ -6707,7 +6582,7 @@ type ShellArgs struct {
 
 func (x *ShellArgs) Reset() {
 	*x = ShellArgs{}
-	mi := &file_agent_proto_msgTypes[92]
+	mi := &file_agent_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6719,7 +6594,7 @@ func (x *ShellArgs) String() string {
 func (*ShellArgs) ProtoMessage() {}
 
 func (x *ShellArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[92]
+	mi := &file_agent_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6732,7 +6607,7 @@ func (x *ShellArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShellArgs.ProtoReflect.Descriptor instead.
 func (*ShellArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{92}
+	return file_agent_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ShellArgs) GetCommand() string {
@@ -6768,7 +6643,7 @@ type WriteArgs struct {
 
 func (x *WriteArgs) Reset() {
 	*x = WriteArgs{}
-	mi := &file_agent_proto_msgTypes[93]
+	mi := &file_agent_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6780,7 +6655,7 @@ func (x *WriteArgs) String() string {
 func (*WriteArgs) ProtoMessage() {}
 
 func (x *WriteArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[93]
+	mi := &file_agent_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6793,7 +6668,7 @@ func (x *WriteArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteArgs.ProtoReflect.Descriptor instead.
 func (*WriteArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{93}
+	return file_agent_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *WriteArgs) GetPath() string {
@@ -6833,7 +6708,7 @@ type PathArgs struct {
 
 func (x *PathArgs) Reset() {
 	*x = PathArgs{}
-	mi := &file_agent_proto_msgTypes[94]
+	mi := &file_agent_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6845,7 +6720,7 @@ func (x *PathArgs) String() string {
 func (*PathArgs) ProtoMessage() {}
 
 func (x *PathArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[94]
+	mi := &file_agent_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6858,7 +6733,7 @@ func (x *PathArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathArgs.ProtoReflect.Descriptor instead.
 func (*PathArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{94}
+	return file_agent_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *PathArgs) GetPath() string {
@@ -6877,7 +6752,7 @@ type FetchArgs struct {
 
 func (x *FetchArgs) Reset() {
 	*x = FetchArgs{}
-	mi := &file_agent_proto_msgTypes[95]
+	mi := &file_agent_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6889,7 +6764,7 @@ func (x *FetchArgs) String() string {
 func (*FetchArgs) ProtoMessage() {}
 
 func (x *FetchArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[95]
+	mi := &file_agent_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6902,7 +6777,7 @@ func (x *FetchArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchArgs.ProtoReflect.Descriptor instead.
 func (*FetchArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{95}
+	return file_agent_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *FetchArgs) GetUrl() string {
@@ -6924,7 +6799,7 @@ type GrepArgs struct {
 
 func (x *GrepArgs) Reset() {
 	*x = GrepArgs{}
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6936,7 +6811,7 @@ func (x *GrepArgs) String() string {
 func (*GrepArgs) ProtoMessage() {}
 
 func (x *GrepArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6949,7 +6824,7 @@ func (x *GrepArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepArgs.ProtoReflect.Descriptor instead.
 func (*GrepArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{96}
+	return file_agent_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *GrepArgs) GetPattern() string {
@@ -6991,7 +6866,7 @@ type ReadArgs struct {
 
 func (x *ReadArgs) Reset() {
 	*x = ReadArgs{}
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7003,7 +6878,7 @@ func (x *ReadArgs) String() string {
 func (*ReadArgs) ProtoMessage() {}
 
 func (x *ReadArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7016,7 +6891,7 @@ func (x *ReadArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadArgs.ProtoReflect.Descriptor instead.
 func (*ReadArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{97}
+	return file_agent_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ReadArgs) GetPath() string {
@@ -7050,7 +6925,7 @@ type ReadMcpResourceArgs struct {
 
 func (x *ReadMcpResourceArgs) Reset() {
 	*x = ReadMcpResourceArgs{}
-	mi := &file_agent_proto_msgTypes[98]
+	mi := &file_agent_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7062,7 +6937,7 @@ func (x *ReadMcpResourceArgs) String() string {
 func (*ReadMcpResourceArgs) ProtoMessage() {}
 
 func (x *ReadMcpResourceArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[98]
+	mi := &file_agent_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7075,7 +6950,7 @@ func (x *ReadMcpResourceArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadMcpResourceArgs.ProtoReflect.Descriptor instead.
 func (*ReadMcpResourceArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{98}
+	return file_agent_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ReadMcpResourceArgs) GetServer() string {
@@ -7111,7 +6986,7 @@ type InteractionQuery struct {
 
 func (x *InteractionQuery) Reset() {
 	*x = InteractionQuery{}
-	mi := &file_agent_proto_msgTypes[99]
+	mi := &file_agent_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7123,7 +6998,7 @@ func (x *InteractionQuery) String() string {
 func (*InteractionQuery) ProtoMessage() {}
 
 func (x *InteractionQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[99]
+	mi := &file_agent_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7136,7 +7011,7 @@ func (x *InteractionQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InteractionQuery.ProtoReflect.Descriptor instead.
 func (*InteractionQuery) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{99}
+	return file_agent_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *InteractionQuery) GetId() uint32 {
@@ -7271,7 +7146,7 @@ type BidiRequestId struct {
 
 func (x *BidiRequestId) Reset() {
 	*x = BidiRequestId{}
-	mi := &file_agent_proto_msgTypes[100]
+	mi := &file_agent_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7283,7 +7158,7 @@ func (x *BidiRequestId) String() string {
 func (*BidiRequestId) ProtoMessage() {}
 
 func (x *BidiRequestId) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[100]
+	mi := &file_agent_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7296,7 +7171,7 @@ func (x *BidiRequestId) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BidiRequestId.ProtoReflect.Descriptor instead.
 func (*BidiRequestId) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{100}
+	return file_agent_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *BidiRequestId) GetRequestId() string {
@@ -7319,7 +7194,7 @@ type BidiAppendRequest struct {
 
 func (x *BidiAppendRequest) Reset() {
 	*x = BidiAppendRequest{}
-	mi := &file_agent_proto_msgTypes[101]
+	mi := &file_agent_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7331,7 +7206,7 @@ func (x *BidiAppendRequest) String() string {
 func (*BidiAppendRequest) ProtoMessage() {}
 
 func (x *BidiAppendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[101]
+	mi := &file_agent_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7344,7 +7219,7 @@ func (x *BidiAppendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BidiAppendRequest.ProtoReflect.Descriptor instead.
 func (*BidiAppendRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{101}
+	return file_agent_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *BidiAppendRequest) GetData() string {
@@ -7385,7 +7260,7 @@ type ErrorDetails struct {
 
 func (x *ErrorDetails) Reset() {
 	*x = ErrorDetails{}
-	mi := &file_agent_proto_msgTypes[102]
+	mi := &file_agent_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7397,7 +7272,7 @@ func (x *ErrorDetails) String() string {
 func (*ErrorDetails) ProtoMessage() {}
 
 func (x *ErrorDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[102]
+	mi := &file_agent_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7410,7 +7285,7 @@ func (x *ErrorDetails) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorDetails.ProtoReflect.Descriptor instead.
 func (*ErrorDetails) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{102}
+	return file_agent_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *ErrorDetails) GetError() int32 {
@@ -7431,14 +7306,13 @@ type ErrorText struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Title         string                 `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`
 	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
-	IsRetryable   *bool                  `protobuf:"varint,4,opt,name=is_retryable,json=isRetryable,proto3,oneof" json:"is_retryable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ErrorText) Reset() {
 	*x = ErrorText{}
-	mi := &file_agent_proto_msgTypes[103]
+	mi := &file_agent_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7450,7 +7324,7 @@ func (x *ErrorText) String() string {
 func (*ErrorText) ProtoMessage() {}
 
 func (x *ErrorText) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[103]
+	mi := &file_agent_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7463,7 +7337,7 @@ func (x *ErrorText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorText.ProtoReflect.Descriptor instead.
 func (*ErrorText) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{103}
+	return file_agent_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ErrorText) GetTitle() string {
@@ -7478,13 +7352,6 @@ func (x *ErrorText) GetDetail() string {
 		return x.Detail
 	}
 	return ""
-}
-
-func (x *ErrorText) GetIsRetryable() bool {
-	if x != nil && x.IsRetryable != nil {
-		return *x.IsRetryable
-	}
-	return false
 }
 
 var File_agent_proto protoreflect.FileDescriptor
@@ -7521,11 +7388,9 @@ const file_agent_proto_rawDesc = "" +
 	"\fuser_message\x18\x01 \x01(\v2#.drawbridge.cursor.wire.UserMessageR\vuserMessage\x12O\n" +
 	"\x0frequest_context\x18\x02 \x01(\v2&.drawbridge.cursor.wire.RequestContextR\x0erequestContext\"_\n" +
 	"\fResumeAction\x12O\n" +
-	"\x0frequest_context\x18\x02 \x01(\v2&.drawbridge.cursor.wire.RequestContextR\x0erequestContext\"\xcb\x01\n" +
+	"\x0frequest_context\x18\x02 \x01(\v2&.drawbridge.cursor.wire.RequestContextR\x0erequestContext\"\xac\x01\n" +
 	"\vUserMessage\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\tR\x04text\x12\x1d\n" +
-	"\n" +
-	"message_id\x18\x02 \x01(\tR\tmessageId\x12R\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12R\n" +
 	"\x10selected_context\x18\x03 \x01(\v2'.drawbridge.cursor.wire.SelectedContextR\x0fselectedContext\x125\n" +
 	"\x04mode\x18\x04 \x01(\x0e2!.drawbridge.cursor.wire.AgentModeR\x04mode\"a\n" +
 	"\x0fSelectedContext\x12N\n" +
@@ -7637,13 +7502,11 @@ const file_agent_proto_rawDesc = "" +
 	"\brejected\x18\x05 \x01(\v2%.drawbridge.cursor.wire.ShellRejectedH\x00R\brejectedB\a\n" +
 	"\x05event\"!\n" +
 	"\vShellOutput\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\tR\x04data\"\x84\x01\n" +
+	"\x04data\x18\x01 \x01(\tR\x04data\"K\n" +
 	"\tShellExit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\rR\x04code\x12\x10\n" +
 	"\x03cwd\x18\x02 \x01(\tR\x03cwd\x12\x18\n" +
-	"\aaborted\x18\x04 \x01(\bR\aaborted\x12&\n" +
-	"\fabort_reason\x18\x05 \x01(\x05H\x00R\vabortReason\x88\x01\x01B\x0f\n" +
-	"\r_abort_reason\"Z\n" +
+	"\aaborted\x18\x04 \x01(\bR\aaborted\"Z\n" +
 	"\x15BackgroundShellResult\x12A\n" +
 	"\brejected\x18\x03 \x01(\v2%.drawbridge.cursor.wire.ShellRejectedR\brejected\":\n" +
 	"\fPathRejected\x12\x12\n" +
@@ -7819,15 +7682,12 @@ const file_agent_proto_rawDesc = "" +
 	"\x11kv_server_message\x18\x04 \x01(\v2'.drawbridge.cursor.wire.KvServerMessageH\x00R\x0fkvServerMessage\x12q\n" +
 	"\x1bexec_server_control_message\x18\x05 \x01(\v20.drawbridge.cursor.wire.ExecServerControlMessageH\x00R\x18execServerControlMessage\x12W\n" +
 	"\x11interaction_query\x18\a \x01(\v2(.drawbridge.cursor.wire.InteractionQueryH\x00R\x10interactionQueryB\t\n" +
-	"\amessage\"\xb3\x06\n" +
+	"\amessage\"\xb2\x04\n" +
 	"\x11InteractionUpdate\x12B\n" +
 	"\n" +
 	"text_delta\x18\x01 \x01(\v2!.drawbridge.cursor.wire.TextDeltaH\x00R\ttextDelta\x12T\n" +
-	"\x11tool_call_started\x18\x02 \x01(\v2&.drawbridge.cursor.wire.ToolCallUpdateH\x00R\x0ftoolCallStarted\x12X\n" +
-	"\x13tool_call_completed\x18\x03 \x01(\v2&.drawbridge.cursor.wire.ToolCallUpdateH\x00R\x11toolCallCompleted\x12N\n" +
-	"\x0ethinking_delta\x18\x04 \x01(\v2%.drawbridge.cursor.wire.ThinkingDeltaH\x00R\rthinkingDelta\x12N\n" +
-	"\x12thinking_completed\x18\x05 \x01(\v2\x1d.drawbridge.cursor.wire.EmptyH\x00R\x11thinkingCompleted\x12U\n" +
-	"\x11partial_tool_call\x18\a \x01(\v2'.drawbridge.cursor.wire.PartialToolCallH\x00R\x0fpartialToolCall\x12E\n" +
+	"\x11tool_call_started\x18\x02 \x01(\v2&.drawbridge.cursor.wire.ToolCallUpdateH\x00R\x0ftoolCallStarted\x12N\n" +
+	"\x0ethinking_delta\x18\x04 \x01(\v2%.drawbridge.cursor.wire.ThinkingDeltaH\x00R\rthinkingDelta\x12E\n" +
 	"\vtoken_delta\x18\b \x01(\v2\".drawbridge.cursor.wire.TokenDeltaH\x00R\n" +
 	"tokenDelta\x12=\n" +
 	"\theartbeat\x18\r \x01(\v2\x1d.drawbridge.cursor.wire.EmptyH\x00R\theartbeat\x12B\n" +
@@ -7845,11 +7705,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x06tokens\x18\x01 \x01(\x05R\x06tokens\"h\n" +
 	"\x0eToolCallUpdate\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12=\n" +
-	"\ttool_call\x18\x02 \x01(\v2 .drawbridge.cursor.wire.ToolCallR\btoolCall\"\x91\x01\n" +
-	"\x0fPartialToolCall\x12\x17\n" +
-	"\acall_id\x18\x01 \x01(\tR\x06callId\x12=\n" +
-	"\ttool_call\x18\x02 \x01(\v2 .drawbridge.cursor.wire.ToolCallR\btoolCall\x12&\n" +
-	"\x0fargs_text_delta\x18\x03 \x01(\tR\rargsTextDelta\"S\n" +
+	"\ttool_call\x18\x02 \x01(\v2 .drawbridge.cursor.wire.ToolCallR\btoolCall\"S\n" +
 	"\bToolCall\x12G\n" +
 	"\rmcp_tool_call\x18\x0f \x01(\v2#.drawbridge.cursor.wire.McpToolCallR\vmcpToolCall\"B\n" +
 	"\vMcpToolCall\x123\n" +
@@ -7974,12 +7830,10 @@ const file_agent_proto_rawDesc = "" +
 	"dataBinary\"a\n" +
 	"\fErrorDetails\x12\x14\n" +
 	"\x05error\x18\x01 \x01(\x05R\x05error\x12;\n" +
-	"\adetails\x18\x02 \x01(\v2!.drawbridge.cursor.wire.ErrorTextR\adetails\"r\n" +
+	"\adetails\x18\x02 \x01(\v2!.drawbridge.cursor.wire.ErrorTextR\adetails\"9\n" +
 	"\tErrorText\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12\x16\n" +
-	"\x06detail\x18\x02 \x01(\tR\x06detail\x12&\n" +
-	"\fis_retryable\x18\x04 \x01(\bH\x00R\visRetryable\x88\x01\x01B\x0f\n" +
-	"\r_is_retryable*Q\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail*Q\n" +
 	"\tAgentMode\x12\x1a\n" +
 	"\x16AGENT_MODE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10AGENT_MODE_AGENT\x10\x01\x12\x12\n" +
@@ -7998,7 +7852,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 106)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 105)
 var file_agent_proto_goTypes = []any{
 	(AgentMode)(0),                   // 0: drawbridge.cursor.wire.AgentMode
 	(*AgentClientMessage)(nil),       // 1: drawbridge.cursor.wire.AgentClientMessage
@@ -8082,32 +7936,31 @@ var file_agent_proto_goTypes = []any{
 	(*ThinkingDelta)(nil),            // 79: drawbridge.cursor.wire.ThinkingDelta
 	(*TokenDelta)(nil),               // 80: drawbridge.cursor.wire.TokenDelta
 	(*ToolCallUpdate)(nil),           // 81: drawbridge.cursor.wire.ToolCallUpdate
-	(*PartialToolCall)(nil),          // 82: drawbridge.cursor.wire.PartialToolCall
-	(*ToolCall)(nil),                 // 83: drawbridge.cursor.wire.ToolCall
-	(*McpToolCall)(nil),              // 84: drawbridge.cursor.wire.McpToolCall
-	(*TurnEnded)(nil),                // 85: drawbridge.cursor.wire.TurnEnded
-	(*ToolRequestsListed)(nil),       // 86: drawbridge.cursor.wire.ToolRequestsListed
-	(*KvServerMessage)(nil),          // 87: drawbridge.cursor.wire.KvServerMessage
-	(*GetBlobArgs)(nil),              // 88: drawbridge.cursor.wire.GetBlobArgs
-	(*SetBlobArgs)(nil),              // 89: drawbridge.cursor.wire.SetBlobArgs
-	(*ExecServerControlMessage)(nil), // 90: drawbridge.cursor.wire.ExecServerControlMessage
-	(*ExecServerMessage)(nil),        // 91: drawbridge.cursor.wire.ExecServerMessage
-	(*McpArgs)(nil),                  // 92: drawbridge.cursor.wire.McpArgs
-	(*ShellArgs)(nil),                // 93: drawbridge.cursor.wire.ShellArgs
-	(*WriteArgs)(nil),                // 94: drawbridge.cursor.wire.WriteArgs
-	(*PathArgs)(nil),                 // 95: drawbridge.cursor.wire.PathArgs
-	(*FetchArgs)(nil),                // 96: drawbridge.cursor.wire.FetchArgs
-	(*GrepArgs)(nil),                 // 97: drawbridge.cursor.wire.GrepArgs
-	(*ReadArgs)(nil),                 // 98: drawbridge.cursor.wire.ReadArgs
-	(*ReadMcpResourceArgs)(nil),      // 99: drawbridge.cursor.wire.ReadMcpResourceArgs
-	(*InteractionQuery)(nil),         // 100: drawbridge.cursor.wire.InteractionQuery
-	(*BidiRequestId)(nil),            // 101: drawbridge.cursor.wire.BidiRequestId
-	(*BidiAppendRequest)(nil),        // 102: drawbridge.cursor.wire.BidiAppendRequest
-	(*ErrorDetails)(nil),             // 103: drawbridge.cursor.wire.ErrorDetails
-	(*ErrorText)(nil),                // 104: drawbridge.cursor.wire.ErrorText
-	nil,                              // 105: drawbridge.cursor.wire.GrepSuccess.WorkspaceResultsEntry
-	nil,                              // 106: drawbridge.cursor.wire.McpArgs.ArgsEntry
-	(*structpb.Value)(nil),           // 107: google.protobuf.Value
+	(*ToolCall)(nil),                 // 82: drawbridge.cursor.wire.ToolCall
+	(*McpToolCall)(nil),              // 83: drawbridge.cursor.wire.McpToolCall
+	(*TurnEnded)(nil),                // 84: drawbridge.cursor.wire.TurnEnded
+	(*ToolRequestsListed)(nil),       // 85: drawbridge.cursor.wire.ToolRequestsListed
+	(*KvServerMessage)(nil),          // 86: drawbridge.cursor.wire.KvServerMessage
+	(*GetBlobArgs)(nil),              // 87: drawbridge.cursor.wire.GetBlobArgs
+	(*SetBlobArgs)(nil),              // 88: drawbridge.cursor.wire.SetBlobArgs
+	(*ExecServerControlMessage)(nil), // 89: drawbridge.cursor.wire.ExecServerControlMessage
+	(*ExecServerMessage)(nil),        // 90: drawbridge.cursor.wire.ExecServerMessage
+	(*McpArgs)(nil),                  // 91: drawbridge.cursor.wire.McpArgs
+	(*ShellArgs)(nil),                // 92: drawbridge.cursor.wire.ShellArgs
+	(*WriteArgs)(nil),                // 93: drawbridge.cursor.wire.WriteArgs
+	(*PathArgs)(nil),                 // 94: drawbridge.cursor.wire.PathArgs
+	(*FetchArgs)(nil),                // 95: drawbridge.cursor.wire.FetchArgs
+	(*GrepArgs)(nil),                 // 96: drawbridge.cursor.wire.GrepArgs
+	(*ReadArgs)(nil),                 // 97: drawbridge.cursor.wire.ReadArgs
+	(*ReadMcpResourceArgs)(nil),      // 98: drawbridge.cursor.wire.ReadMcpResourceArgs
+	(*InteractionQuery)(nil),         // 99: drawbridge.cursor.wire.InteractionQuery
+	(*BidiRequestId)(nil),            // 100: drawbridge.cursor.wire.BidiRequestId
+	(*BidiAppendRequest)(nil),        // 101: drawbridge.cursor.wire.BidiAppendRequest
+	(*ErrorDetails)(nil),             // 102: drawbridge.cursor.wire.ErrorDetails
+	(*ErrorText)(nil),                // 103: drawbridge.cursor.wire.ErrorText
+	nil,                              // 104: drawbridge.cursor.wire.GrepSuccess.WorkspaceResultsEntry
+	nil,                              // 105: drawbridge.cursor.wire.McpArgs.ArgsEntry
+	(*structpb.Value)(nil),           // 106: google.protobuf.Value
 }
 var file_agent_proto_depIdxs = []int32{
 	3,   // 0: drawbridge.cursor.wire.AgentClientMessage.run_request:type_name -> drawbridge.cursor.wire.AgentRunRequest
@@ -8130,7 +7983,7 @@ var file_agent_proto_depIdxs = []int32{
 	9,   // 17: drawbridge.cursor.wire.SelectedContext.selected_images:type_name -> drawbridge.cursor.wire.SelectedImage
 	11,  // 18: drawbridge.cursor.wire.RequestedModel.parameters:type_name -> drawbridge.cursor.wire.ModelParameter
 	13,  // 19: drawbridge.cursor.wire.McpTools.mcp_tools:type_name -> drawbridge.cursor.wire.McpToolDefinition
-	107, // 20: drawbridge.cursor.wire.McpToolDefinition.input_schema:type_name -> google.protobuf.Value
+	106, // 20: drawbridge.cursor.wire.McpToolDefinition.input_schema:type_name -> google.protobuf.Value
 	15,  // 21: drawbridge.cursor.wire.RequestContext.env:type_name -> drawbridge.cursor.wire.RequestContextEnv
 	13,  // 22: drawbridge.cursor.wire.RequestContext.tools:type_name -> drawbridge.cursor.wire.McpToolDefinition
 	17,  // 23: drawbridge.cursor.wire.KvClientMessage.get_blob_result:type_name -> drawbridge.cursor.wire.GetBlobResult
@@ -8175,7 +8028,7 @@ var file_agent_proto_depIdxs = []int32{
 	31,  // 62: drawbridge.cursor.wire.DeleteResult.rejected:type_name -> drawbridge.cursor.wire.PathRejected
 	38,  // 63: drawbridge.cursor.wire.GrepResult.success:type_name -> drawbridge.cursor.wire.GrepSuccess
 	37,  // 64: drawbridge.cursor.wire.GrepResult.error:type_name -> drawbridge.cursor.wire.GrepError
-	105, // 65: drawbridge.cursor.wire.GrepSuccess.workspace_results:type_name -> drawbridge.cursor.wire.GrepSuccess.WorkspaceResultsEntry
+	104, // 65: drawbridge.cursor.wire.GrepSuccess.workspace_results:type_name -> drawbridge.cursor.wire.GrepSuccess.WorkspaceResultsEntry
 	40,  // 66: drawbridge.cursor.wire.GrepUnion.files:type_name -> drawbridge.cursor.wire.GrepFiles
 	41,  // 67: drawbridge.cursor.wire.GrepUnion.content:type_name -> drawbridge.cursor.wire.GrepContent
 	42,  // 68: drawbridge.cursor.wire.GrepContent.matches:type_name -> drawbridge.cursor.wire.GrepFile
@@ -8221,64 +8074,60 @@ var file_agent_proto_depIdxs = []int32{
 	2,   // 108: drawbridge.cursor.wire.PlanResult.success:type_name -> drawbridge.cursor.wire.Empty
 	71,  // 109: drawbridge.cursor.wire.PlanResult.error:type_name -> drawbridge.cursor.wire.Reason
 	77,  // 110: drawbridge.cursor.wire.AgentServerMessage.interaction_update:type_name -> drawbridge.cursor.wire.InteractionUpdate
-	91,  // 111: drawbridge.cursor.wire.AgentServerMessage.exec_server_message:type_name -> drawbridge.cursor.wire.ExecServerMessage
-	87,  // 112: drawbridge.cursor.wire.AgentServerMessage.kv_server_message:type_name -> drawbridge.cursor.wire.KvServerMessage
-	90,  // 113: drawbridge.cursor.wire.AgentServerMessage.exec_server_control_message:type_name -> drawbridge.cursor.wire.ExecServerControlMessage
-	100, // 114: drawbridge.cursor.wire.AgentServerMessage.interaction_query:type_name -> drawbridge.cursor.wire.InteractionQuery
+	90,  // 111: drawbridge.cursor.wire.AgentServerMessage.exec_server_message:type_name -> drawbridge.cursor.wire.ExecServerMessage
+	86,  // 112: drawbridge.cursor.wire.AgentServerMessage.kv_server_message:type_name -> drawbridge.cursor.wire.KvServerMessage
+	89,  // 113: drawbridge.cursor.wire.AgentServerMessage.exec_server_control_message:type_name -> drawbridge.cursor.wire.ExecServerControlMessage
+	99,  // 114: drawbridge.cursor.wire.AgentServerMessage.interaction_query:type_name -> drawbridge.cursor.wire.InteractionQuery
 	78,  // 115: drawbridge.cursor.wire.InteractionUpdate.text_delta:type_name -> drawbridge.cursor.wire.TextDelta
 	81,  // 116: drawbridge.cursor.wire.InteractionUpdate.tool_call_started:type_name -> drawbridge.cursor.wire.ToolCallUpdate
-	81,  // 117: drawbridge.cursor.wire.InteractionUpdate.tool_call_completed:type_name -> drawbridge.cursor.wire.ToolCallUpdate
-	79,  // 118: drawbridge.cursor.wire.InteractionUpdate.thinking_delta:type_name -> drawbridge.cursor.wire.ThinkingDelta
-	2,   // 119: drawbridge.cursor.wire.InteractionUpdate.thinking_completed:type_name -> drawbridge.cursor.wire.Empty
-	82,  // 120: drawbridge.cursor.wire.InteractionUpdate.partial_tool_call:type_name -> drawbridge.cursor.wire.PartialToolCall
-	80,  // 121: drawbridge.cursor.wire.InteractionUpdate.token_delta:type_name -> drawbridge.cursor.wire.TokenDelta
-	2,   // 122: drawbridge.cursor.wire.InteractionUpdate.heartbeat:type_name -> drawbridge.cursor.wire.Empty
-	85,  // 123: drawbridge.cursor.wire.InteractionUpdate.turn_ended:type_name -> drawbridge.cursor.wire.TurnEnded
-	86,  // 124: drawbridge.cursor.wire.InteractionUpdate.tool_requests_listed:type_name -> drawbridge.cursor.wire.ToolRequestsListed
-	83,  // 125: drawbridge.cursor.wire.ToolCallUpdate.tool_call:type_name -> drawbridge.cursor.wire.ToolCall
-	83,  // 126: drawbridge.cursor.wire.PartialToolCall.tool_call:type_name -> drawbridge.cursor.wire.ToolCall
-	84,  // 127: drawbridge.cursor.wire.ToolCall.mcp_tool_call:type_name -> drawbridge.cursor.wire.McpToolCall
-	92,  // 128: drawbridge.cursor.wire.McpToolCall.args:type_name -> drawbridge.cursor.wire.McpArgs
-	88,  // 129: drawbridge.cursor.wire.KvServerMessage.get_blob_args:type_name -> drawbridge.cursor.wire.GetBlobArgs
-	89,  // 130: drawbridge.cursor.wire.KvServerMessage.set_blob_args:type_name -> drawbridge.cursor.wire.SetBlobArgs
-	21,  // 131: drawbridge.cursor.wire.ExecServerControlMessage.abort:type_name -> drawbridge.cursor.wire.ExecID
-	93,  // 132: drawbridge.cursor.wire.ExecServerMessage.shell_args:type_name -> drawbridge.cursor.wire.ShellArgs
-	94,  // 133: drawbridge.cursor.wire.ExecServerMessage.write_args:type_name -> drawbridge.cursor.wire.WriteArgs
-	95,  // 134: drawbridge.cursor.wire.ExecServerMessage.delete_args:type_name -> drawbridge.cursor.wire.PathArgs
-	97,  // 135: drawbridge.cursor.wire.ExecServerMessage.grep_args:type_name -> drawbridge.cursor.wire.GrepArgs
-	98,  // 136: drawbridge.cursor.wire.ExecServerMessage.read_args:type_name -> drawbridge.cursor.wire.ReadArgs
-	95,  // 137: drawbridge.cursor.wire.ExecServerMessage.ls_args:type_name -> drawbridge.cursor.wire.PathArgs
-	95,  // 138: drawbridge.cursor.wire.ExecServerMessage.diagnostics_args:type_name -> drawbridge.cursor.wire.PathArgs
-	2,   // 139: drawbridge.cursor.wire.ExecServerMessage.request_context_args:type_name -> drawbridge.cursor.wire.Empty
-	92,  // 140: drawbridge.cursor.wire.ExecServerMessage.mcp_args:type_name -> drawbridge.cursor.wire.McpArgs
-	93,  // 141: drawbridge.cursor.wire.ExecServerMessage.shell_stream_args:type_name -> drawbridge.cursor.wire.ShellArgs
-	93,  // 142: drawbridge.cursor.wire.ExecServerMessage.background_shell_spawn_args:type_name -> drawbridge.cursor.wire.ShellArgs
-	2,   // 143: drawbridge.cursor.wire.ExecServerMessage.list_mcp_resources_exec_args:type_name -> drawbridge.cursor.wire.Empty
-	99,  // 144: drawbridge.cursor.wire.ExecServerMessage.read_mcp_resource_exec_args:type_name -> drawbridge.cursor.wire.ReadMcpResourceArgs
-	96,  // 145: drawbridge.cursor.wire.ExecServerMessage.fetch_args:type_name -> drawbridge.cursor.wire.FetchArgs
-	2,   // 146: drawbridge.cursor.wire.ExecServerMessage.write_shell_stdin_args:type_name -> drawbridge.cursor.wire.Empty
-	98,  // 147: drawbridge.cursor.wire.ExecServerMessage.redacted_read_args:type_name -> drawbridge.cursor.wire.ReadArgs
-	2,   // 148: drawbridge.cursor.wire.ExecServerMessage.mcp_state_exec_args:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 149: drawbridge.cursor.wire.ExecServerMessage.shell_allowlist_precheck_args:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 150: drawbridge.cursor.wire.ExecServerMessage.mcp_allowlist_precheck_args:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 151: drawbridge.cursor.wire.ExecServerMessage.web_fetch_allowlist_precheck_args:type_name -> drawbridge.cursor.wire.Empty
-	106, // 152: drawbridge.cursor.wire.McpArgs.args:type_name -> drawbridge.cursor.wire.McpArgs.ArgsEntry
-	2,   // 153: drawbridge.cursor.wire.InteractionQuery.web_search_request_query:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 154: drawbridge.cursor.wire.InteractionQuery.ask_question_interaction_query:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 155: drawbridge.cursor.wire.InteractionQuery.switch_mode_request_query:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 156: drawbridge.cursor.wire.InteractionQuery.create_plan_request_query:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 157: drawbridge.cursor.wire.InteractionQuery.web_fetch_request_query:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 158: drawbridge.cursor.wire.InteractionQuery.mcp_auth_request_query:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 159: drawbridge.cursor.wire.InteractionQuery.generate_image_request_query:type_name -> drawbridge.cursor.wire.Empty
-	101, // 160: drawbridge.cursor.wire.BidiAppendRequest.request_id:type_name -> drawbridge.cursor.wire.BidiRequestId
-	104, // 161: drawbridge.cursor.wire.ErrorDetails.details:type_name -> drawbridge.cursor.wire.ErrorText
-	39,  // 162: drawbridge.cursor.wire.GrepSuccess.WorkspaceResultsEntry.value:type_name -> drawbridge.cursor.wire.GrepUnion
-	107, // 163: drawbridge.cursor.wire.McpArgs.ArgsEntry.value:type_name -> google.protobuf.Value
-	164, // [164:164] is the sub-list for method output_type
-	164, // [164:164] is the sub-list for method input_type
-	164, // [164:164] is the sub-list for extension type_name
-	164, // [164:164] is the sub-list for extension extendee
-	0,   // [0:164] is the sub-list for field type_name
+	79,  // 117: drawbridge.cursor.wire.InteractionUpdate.thinking_delta:type_name -> drawbridge.cursor.wire.ThinkingDelta
+	80,  // 118: drawbridge.cursor.wire.InteractionUpdate.token_delta:type_name -> drawbridge.cursor.wire.TokenDelta
+	2,   // 119: drawbridge.cursor.wire.InteractionUpdate.heartbeat:type_name -> drawbridge.cursor.wire.Empty
+	84,  // 120: drawbridge.cursor.wire.InteractionUpdate.turn_ended:type_name -> drawbridge.cursor.wire.TurnEnded
+	85,  // 121: drawbridge.cursor.wire.InteractionUpdate.tool_requests_listed:type_name -> drawbridge.cursor.wire.ToolRequestsListed
+	82,  // 122: drawbridge.cursor.wire.ToolCallUpdate.tool_call:type_name -> drawbridge.cursor.wire.ToolCall
+	83,  // 123: drawbridge.cursor.wire.ToolCall.mcp_tool_call:type_name -> drawbridge.cursor.wire.McpToolCall
+	91,  // 124: drawbridge.cursor.wire.McpToolCall.args:type_name -> drawbridge.cursor.wire.McpArgs
+	87,  // 125: drawbridge.cursor.wire.KvServerMessage.get_blob_args:type_name -> drawbridge.cursor.wire.GetBlobArgs
+	88,  // 126: drawbridge.cursor.wire.KvServerMessage.set_blob_args:type_name -> drawbridge.cursor.wire.SetBlobArgs
+	21,  // 127: drawbridge.cursor.wire.ExecServerControlMessage.abort:type_name -> drawbridge.cursor.wire.ExecID
+	92,  // 128: drawbridge.cursor.wire.ExecServerMessage.shell_args:type_name -> drawbridge.cursor.wire.ShellArgs
+	93,  // 129: drawbridge.cursor.wire.ExecServerMessage.write_args:type_name -> drawbridge.cursor.wire.WriteArgs
+	94,  // 130: drawbridge.cursor.wire.ExecServerMessage.delete_args:type_name -> drawbridge.cursor.wire.PathArgs
+	96,  // 131: drawbridge.cursor.wire.ExecServerMessage.grep_args:type_name -> drawbridge.cursor.wire.GrepArgs
+	97,  // 132: drawbridge.cursor.wire.ExecServerMessage.read_args:type_name -> drawbridge.cursor.wire.ReadArgs
+	94,  // 133: drawbridge.cursor.wire.ExecServerMessage.ls_args:type_name -> drawbridge.cursor.wire.PathArgs
+	94,  // 134: drawbridge.cursor.wire.ExecServerMessage.diagnostics_args:type_name -> drawbridge.cursor.wire.PathArgs
+	2,   // 135: drawbridge.cursor.wire.ExecServerMessage.request_context_args:type_name -> drawbridge.cursor.wire.Empty
+	91,  // 136: drawbridge.cursor.wire.ExecServerMessage.mcp_args:type_name -> drawbridge.cursor.wire.McpArgs
+	92,  // 137: drawbridge.cursor.wire.ExecServerMessage.shell_stream_args:type_name -> drawbridge.cursor.wire.ShellArgs
+	92,  // 138: drawbridge.cursor.wire.ExecServerMessage.background_shell_spawn_args:type_name -> drawbridge.cursor.wire.ShellArgs
+	2,   // 139: drawbridge.cursor.wire.ExecServerMessage.list_mcp_resources_exec_args:type_name -> drawbridge.cursor.wire.Empty
+	98,  // 140: drawbridge.cursor.wire.ExecServerMessage.read_mcp_resource_exec_args:type_name -> drawbridge.cursor.wire.ReadMcpResourceArgs
+	95,  // 141: drawbridge.cursor.wire.ExecServerMessage.fetch_args:type_name -> drawbridge.cursor.wire.FetchArgs
+	2,   // 142: drawbridge.cursor.wire.ExecServerMessage.write_shell_stdin_args:type_name -> drawbridge.cursor.wire.Empty
+	97,  // 143: drawbridge.cursor.wire.ExecServerMessage.redacted_read_args:type_name -> drawbridge.cursor.wire.ReadArgs
+	2,   // 144: drawbridge.cursor.wire.ExecServerMessage.mcp_state_exec_args:type_name -> drawbridge.cursor.wire.Empty
+	2,   // 145: drawbridge.cursor.wire.ExecServerMessage.shell_allowlist_precheck_args:type_name -> drawbridge.cursor.wire.Empty
+	2,   // 146: drawbridge.cursor.wire.ExecServerMessage.mcp_allowlist_precheck_args:type_name -> drawbridge.cursor.wire.Empty
+	2,   // 147: drawbridge.cursor.wire.ExecServerMessage.web_fetch_allowlist_precheck_args:type_name -> drawbridge.cursor.wire.Empty
+	105, // 148: drawbridge.cursor.wire.McpArgs.args:type_name -> drawbridge.cursor.wire.McpArgs.ArgsEntry
+	2,   // 149: drawbridge.cursor.wire.InteractionQuery.web_search_request_query:type_name -> drawbridge.cursor.wire.Empty
+	2,   // 150: drawbridge.cursor.wire.InteractionQuery.ask_question_interaction_query:type_name -> drawbridge.cursor.wire.Empty
+	2,   // 151: drawbridge.cursor.wire.InteractionQuery.switch_mode_request_query:type_name -> drawbridge.cursor.wire.Empty
+	2,   // 152: drawbridge.cursor.wire.InteractionQuery.create_plan_request_query:type_name -> drawbridge.cursor.wire.Empty
+	2,   // 153: drawbridge.cursor.wire.InteractionQuery.web_fetch_request_query:type_name -> drawbridge.cursor.wire.Empty
+	2,   // 154: drawbridge.cursor.wire.InteractionQuery.mcp_auth_request_query:type_name -> drawbridge.cursor.wire.Empty
+	2,   // 155: drawbridge.cursor.wire.InteractionQuery.generate_image_request_query:type_name -> drawbridge.cursor.wire.Empty
+	100, // 156: drawbridge.cursor.wire.BidiAppendRequest.request_id:type_name -> drawbridge.cursor.wire.BidiRequestId
+	103, // 157: drawbridge.cursor.wire.ErrorDetails.details:type_name -> drawbridge.cursor.wire.ErrorText
+	39,  // 158: drawbridge.cursor.wire.GrepSuccess.WorkspaceResultsEntry.value:type_name -> drawbridge.cursor.wire.GrepUnion
+	106, // 159: drawbridge.cursor.wire.McpArgs.ArgsEntry.value:type_name -> google.protobuf.Value
+	160, // [160:160] is the sub-list for method output_type
+	160, // [160:160] is the sub-list for method input_type
+	160, // [160:160] is the sub-list for extension type_name
+	160, // [160:160] is the sub-list for extension extendee
+	0,   // [0:160] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -8344,7 +8193,6 @@ func file_agent_proto_init() {
 		(*ShellStream_Start)(nil),
 		(*ShellStream_Rejected)(nil),
 	}
-	file_agent_proto_msgTypes[28].OneofWrappers = []any{}
 	file_agent_proto_msgTypes[32].OneofWrappers = []any{
 		(*WriteResult_Success)(nil),
 		(*WriteResult_Error)(nil),
@@ -8414,21 +8262,18 @@ func file_agent_proto_init() {
 	file_agent_proto_msgTypes[76].OneofWrappers = []any{
 		(*InteractionUpdate_TextDelta)(nil),
 		(*InteractionUpdate_ToolCallStarted)(nil),
-		(*InteractionUpdate_ToolCallCompleted)(nil),
 		(*InteractionUpdate_ThinkingDelta)(nil),
-		(*InteractionUpdate_ThinkingCompleted)(nil),
-		(*InteractionUpdate_PartialToolCall)(nil),
 		(*InteractionUpdate_TokenDelta)(nil),
 		(*InteractionUpdate_Heartbeat)(nil),
 		(*InteractionUpdate_TurnEnded)(nil),
 		(*InteractionUpdate_ToolRequestsListed)(nil),
 	}
-	file_agent_proto_msgTypes[84].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[86].OneofWrappers = []any{
+	file_agent_proto_msgTypes[83].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[85].OneofWrappers = []any{
 		(*KvServerMessage_GetBlobArgs)(nil),
 		(*KvServerMessage_SetBlobArgs)(nil),
 	}
-	file_agent_proto_msgTypes[90].OneofWrappers = []any{
+	file_agent_proto_msgTypes[89].OneofWrappers = []any{
 		(*ExecServerMessage_ShellArgs)(nil),
 		(*ExecServerMessage_WriteArgs)(nil),
 		(*ExecServerMessage_DeleteArgs)(nil),
@@ -8450,10 +8295,10 @@ func file_agent_proto_init() {
 		(*ExecServerMessage_McpAllowlistPrecheckArgs)(nil),
 		(*ExecServerMessage_WebFetchAllowlistPrecheckArgs)(nil),
 	}
-	file_agent_proto_msgTypes[92].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[91].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[95].OneofWrappers = []any{}
 	file_agent_proto_msgTypes[96].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[97].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[99].OneofWrappers = []any{
+	file_agent_proto_msgTypes[98].OneofWrappers = []any{
 		(*InteractionQuery_WebSearchRequestQuery)(nil),
 		(*InteractionQuery_AskQuestionInteractionQuery)(nil),
 		(*InteractionQuery_SwitchModeRequestQuery)(nil),
@@ -8462,14 +8307,13 @@ func file_agent_proto_init() {
 		(*InteractionQuery_McpAuthRequestQuery)(nil),
 		(*InteractionQuery_GenerateImageRequestQuery)(nil),
 	}
-	file_agent_proto_msgTypes[103].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   106,
+			NumMessages:   105,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
