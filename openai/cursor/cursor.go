@@ -43,7 +43,7 @@ type Options struct {
 	URL, AgentURL string
 	// Key is the API key. It is exchanged for a token, and neither stands in an error or a log line.
 	Key string
-	// HTTP2 runs a turn on one stream in both directions, instead of a stream of answers beside single messages over HTTP/1.1.
+	// HTTP2 has one stream carry both directions. Without it, the service answers on a stream over HTTP/1.1, and each message to it is a call.
 	HTTP2 bool
 	// Privacy asks the service to keep nothing for training.
 	Privacy bool
@@ -54,19 +54,19 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// The times of the protocol. The vendor's client has the same.
+// The times of this client. The beats and the 30 seconds are those of the vendor's client.
 const (
 	beatEach     = 5 * time.Second
 	execBeatEach = 3 * time.Second
-	// silentFor ends a run of which nothing at all comes any more. stalledFor ends one that only says that it lives after a result, and
-	// idleFor one that does so at other times.
+	// silentFor ends a run of which nothing at all comes. Behind a result, stalledFor ends one of which only heartbeats come; at other times,
+	// idleFor does.
 	silentFor  = 30 * time.Second
 	stalledFor = 2 * time.Minute
 	idleFor    = 10 * time.Minute
-	// together is how long calls of tools may lie apart that leave together; listedFor is how long announced ones are waited for.
+	// Calls leave together that lie at most together apart. listedFor is how long a turn waits for calls that the service announced.
 	together  = 250 * time.Millisecond
 	listedFor = 2 * time.Second
-	// stateFor is how long the state is waited for that follows the end of a turn.
+	// stateFor is how long a turn waits behind its end for the state.
 	stateFor = 5 * time.Second
 	// maxTries bounds how often a run is begun of which nothing was shown.
 	maxTries = 4

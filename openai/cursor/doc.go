@@ -17,7 +17,7 @@ package cursor
 const Notice = `The backend kind "cursor" speaks a protocol that its vendor has not published.
   - It may stop working any day.
   - It may be against the terms that come with your key. The account is yours.
-  - Official ways to the same: kind "cloud" behind this endpoint, or Cursor's command line as an agent of drawbridge up.
+  - Official ways to most of the same: kind "cloud" behind this endpoint, or Cursor's command line as an agent of drawbridge up.
   - The bridge sends your key to the host of url, and gets a token for it.
   - It sends to the host of agent_url: that token, the messages with their images, the definitions of the caller's tools, and their results.
   - It sends no file and no path of this machine.`

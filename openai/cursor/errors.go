@@ -66,8 +66,14 @@ var kinds = func() map[int32]upstream.Error {
 // judge reads the error that ended a run.
 func (c *Client) judge(err error) verdict {
 	var status *refused
-	if errors.As(err, &status) {
+	var own *upstream.Error
+	switch {
+	case errors.As(err, &own): // an end that this client made itself, or a key that was refused
+		return verdict{told: own, again: own.Code == "upstream_silent" || own.Code == "upstream_cut"}
+	case errors.As(err, &status):
 		return c.judgeStatus(status)
+	case errors.Is(err, errOver):
+		return verdict{told: c.cut(), again: true}
 	}
 	var e *connect.Error
 	if !errors.As(err, &e) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -45,14 +46,14 @@ type turn struct {
 	// execs are the requests of this try by their id, the caller's in open among them.
 	execs map[uint32]bool
 	open  map[uint32]*call
-	// calls counts the calls since the turn was parked last, of listed that were announced.
+	// calls counts what the caller was asked for since the turn was parked last. listed is how many calls the service announced.
 	calls, listed int
 	parked        bool
 	// behind are calls that came while the turn was parked.
 	behind []*call
 	// timer parks the turn when no further call comes.
 	timer *time.Timer
-	// lastSaid is when the service said anything, and lastDone when it said more than that it lives. answered is set since a result went out.
+	// lastSaid is when the service said anything, and lastDone when it said more than a heartbeat. answered is set when a result went out after that.
 	lastSaid, lastDone time.Time
 	answered           bool
 }
@@ -131,10 +132,6 @@ func (t *turn) live() {
 		v := t.c.judge(err)
 		if v.stale {
 			t.c.account.forget()
-		}
-		var told *upstream.Error
-		if errors.As(err, &told) { // of our own
-			v = verdict{told: told, again: told.Code == "upstream_silent" || told.Code == "upstream_cut"}
 		}
 		var again bool
 		if goOn, again = t.mayTryAgain(v, try); !again {
@@ -241,9 +238,6 @@ func (t *turn) try(goOn bool) error {
 	t.mu.Unlock()
 	if ended && t.ctx.Err() == nil {
 		return nil // what breaks behind the end changes nothing
-	}
-	if errors.Is(err, errOver) {
-		return t.c.cut()
 	}
 	return err
 }
@@ -352,7 +346,7 @@ func (t *turn) notKept(err error) error {
 	return upstream.MayHaveBegun("state_not_kept", "the bridge could not keep the conversation for the service; its log says why")
 }
 
-// watch says to the service that this client lives, and ends a try of which nothing comes any more.
+// watch sends heartbeats, and ends a try of which nothing comes any more.
 func (t *turn) watch(s *stream) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -380,10 +374,10 @@ func (t *turn) watch(s *stream) {
 			s.cancel(upstream.MayHaveBegun("upstream_silent", fmt.Sprintf("the service said nothing at all for %s; send the request again as a new one", silentFor)))
 			return
 		case !waits && answered && idle >= stalledFor:
-			s.cancel(upstream.MayHaveBegun("upstream_stalled", fmt.Sprintf("the service took the results and then only said for %s that it lives, so the bridge ended the turn; send the request again as a new one", stalledFor)))
+			s.cancel(upstream.MayHaveBegun("upstream_stalled", fmt.Sprintf("the service took the results and then sent only heartbeats for %s, so the bridge ended the turn; send the request again as a new one", stalledFor)))
 			return
 		case !waits && idle >= idleFor:
-			s.cancel(upstream.MayHaveBegun("upstream_stalled", fmt.Sprintf("the service only said for %s that it lives, so the bridge ended the turn; send the request again as a new one", idleFor)))
+			s.cancel(upstream.MayHaveBegun("upstream_stalled", fmt.Sprintf("the service sent only heartbeats for %s, so the bridge ended the turn; send the request again as a new one", idleFor)))
 			return
 		}
 		if len(beats) > 0 {
@@ -397,7 +391,7 @@ func (t *turn) Deliver(_ context.Context, results []upstream.Result) error {
 	t.mu.Lock()
 	if t.failed != nil || t.over && !t.parked {
 		t.mu.Unlock()
-		return &upstream.Error{Status: 422, Type: "invalid_request_error", Code: "turn_gone", Message: "the run that waited for these results is over; send the whole conversation again", NothingHappened: true}
+		return &upstream.Error{Status: http.StatusUnprocessableEntity, Type: "invalid_request_error", Code: "turn_gone", Message: "the run that waited for these results is over; send the whole conversation again", NothingHappened: true}
 	}
 	s := t.s
 	var out []*wire.AgentClientMessage

@@ -217,9 +217,12 @@ func update(u *wire.InteractionUpdate) *wire.AgentServerMessage {
 	return &wire.AgentServerMessage{Message: &wire.AgentServerMessage_InteractionUpdate{InteractionUpdate: u}}
 }
 
+// beatEach is how often a stream says that it lives.
+const beatEach = 5 * time.Second
+
 // beat says that the run lives until ctx ends.
-func (l *line) beat(ctx context.Context, each time.Duration) {
-	tick := time.NewTicker(each)
+func (l *line) beat(ctx context.Context) {
+	tick := time.NewTicker(beatEach)
 	defer tick.Stop()
 	for {
 		select {
@@ -286,7 +289,7 @@ func (s *Sim) stage(ctx context.Context, r *run, l *line) error {
 		return connect.NewError(connect.CodeAlreadyExists, errors.New("this request id has a stream already"))
 	}
 	var beating sync.WaitGroup
-	beating.Go(func() { l.beat(ctx, s.o.Beat) })
+	beating.Go(func() { l.beat(ctx) })
 	err := s.play(ctx, r, l)
 	if errors.Is(context.Cause(ctx), errCut) {
 		err = errCut

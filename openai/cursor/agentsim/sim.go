@@ -31,8 +31,6 @@ type Options struct {
 	Log io.Writer
 	// Strict ends a run in which the client does something wrong.
 	Strict bool
-	// Beat is how often a stream says that it lives; 5 s when zero.
-	Beat time.Duration
 }
 
 // Sim is the stand-in. Safe for concurrent use.
@@ -64,9 +62,6 @@ type conversation struct {
 func New(o Options) *Sim {
 	if o.Script == nil {
 		o.Script = story()
-	}
-	if o.Beat <= 0 {
-		o.Beat = 5 * time.Second
 	}
 	s := &Sim{o: o, s: o.Script, runs: map[string]*run{}, conversations: map[string]*conversation{}, tokens: map[string]time.Time{}, tries: map[string]int{}, hits: make([]int, len(o.Script.Faults))}
 	m := http.NewServeMux()
