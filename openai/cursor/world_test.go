@@ -47,12 +47,30 @@ var emptyDB = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(path)
 })
 
+// record is what several goroutines write.
+type record struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (r *record) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(p)
+}
+
+func (r *record) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.String()
+}
+
 // world is the door with the backend in front of the stand-in, in virtual time.
 type world struct {
 	t       *testing.T
 	sim     *agentsim.Sim
-	log     bytes.Buffer // of the stand-in
-	said    bytes.Buffer // of the backend
+	log     record // of the stand-in
+	said    record // of the backend
 	o       cursor.Options
 	records *callers.Records
 	door    *openai.Door
