@@ -51,7 +51,7 @@ A script (every key is optional; the first turn that fits answers):
         - text: "They said: {{.Result}}"  # also {{.Text}}
     - match: look
       steps:
-        - exec: { read_args: { path: a.txt } }    # a tool of the service's own
+        - exec: { read_args: { path: a.txt } }    # a tool of the service's own; withdraw: 2s takes it back
         - query: web_search_request_query
         - { wait: 10s }                           # with heartbeats; silence: without
         - checkpoint: true

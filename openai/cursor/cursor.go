@@ -217,10 +217,14 @@ func (c *Client) model(name string) *wire.RequestedModel {
 
 // Start implements [upstream.Upstream]. It returns when the model has said something: what fails before is refused as a whole.
 func (c *Client) Start(ctx context.Context, q upstream.Request) (upstream.Turn, error) {
+	return c.start(ctx, q, nil)
+}
+
+func (c *Client) start(ctx context.Context, q upstream.Request, l Local) (upstream.Turn, error) {
 	if err := fits(q); err != nil {
 		return nil, err
 	}
-	t, err := c.newTurn(ctx, q)
+	t, err := c.newTurn(ctx, q, l)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,8 @@
 // Tools of the caller go to the caller: the turn is parked, the run stays open,
 // and the results go back into it. A tool of the service's own goes to the
 // caller's tool of the same meaning, or is refused in the form that the service
-// expects. This package runs nothing by itself.
+// expects. This package runs nothing by itself; a [Local] does, which package agent
+// brings.
 //
 // The service keeps no conversation. It hands over blobs and a state, which stand
 // beside the door's session and come back with the next turn.

@@ -24,6 +24,8 @@ type call struct {
 	args json.RawMessage
 	// answer is the result in the form that the service expects.
 	answer func(upstream.Result) []*wire.ExecClientMessage
+	// stop ends the work of a request that runs on this machine; nil for a call of the caller's.
+	stop func()
 }
 
 // result is what goes to the service: the result, and then the close without which it would wait for ever.
@@ -74,7 +76,12 @@ func (t *turn) exec(s *stream, m *wire.ExecServerMessage) {
 		t.show(&call{id: id, name: name, args: object(ask.GetArgs()), answer: mcpAnswer})
 		return
 	}
-	if c := t.native(m); c != nil {
+	if t.local != nil {
+		if do := t.local.Exec(m); do != nil {
+			t.work(s, id, do)
+			return
+		}
+	} else if c := t.native(m); c != nil {
 		t.show(c)
 		return
 	}
@@ -153,7 +160,9 @@ func (t *turn) park() {
 func (t *turn) abort(s *stream, id uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c := t.open[id]; c != nil {
+	if c := t.open[id]; c != nil && c.stop != nil {
+		c.stop()
+	} else if c != nil {
 		delete(t.open, id)
 		t.behind = slices.DeleteFunc(t.behind, func(b *call) bool { return b == c })
 		s.post(c.result(upstream.Result{Text: "the call was aborted", Failed: true})...)

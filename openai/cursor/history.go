@@ -35,6 +35,8 @@ type plan struct {
 	mode  wire.AgentMode
 	tools []*wire.McpToolDefinition
 	model *wire.RequestedModel
+	// env is where the service's own tools run; nil where they run nowhere.
+	env *wire.RequestContextEnv
 }
 
 // plan reads where the conversation stands. Without a state of the service, the whole conversation becomes one message.
@@ -178,7 +180,11 @@ func (p plan) request(state []byte, goOn bool) *wire.AgentClientMessage {
 	return &wire.AgentClientMessage{Message: &wire.AgentClientMessage_RunRequest{RunRequest: run}}
 }
 
-// context is what the service asks for before it runs: the caller's tools again, and as good as nothing of this machine.
+// context is what the service asks for before it runs: the caller's tools again, and where its own run. Without those, it says as good as nothing of
+// this machine.
 func (p plan) context() *wire.RequestContext {
+	if p.env != nil {
+		return &wire.RequestContext{Tools: p.tools, Env: p.env}
+	}
 	return &wire.RequestContext{Tools: p.tools, Env: &wire.RequestContextEnv{OsVersion: "unknown", WorkspacePaths: []string{"/workspace"}, Shell: "sh", TimeZone: "UTC", ProjectFolder: "/workspace"}}
 }

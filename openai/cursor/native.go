@@ -218,7 +218,7 @@ func writeAnswer(a *wire.WriteArgs) func(upstream.Result) []*wire.ExecClientMess
 }
 
 // lsAnswer makes a folder of a list: each line is a name, and one that ends with a slash is a folder.
-func lsAnswer(a *wire.PathArgs) func(upstream.Result) []*wire.ExecClientMessage {
+func lsAnswer(a *wire.LsArgs) func(upstream.Result) []*wire.ExecClientMessage {
 	return func(r upstream.Result) []*wire.ExecClientMessage {
 		result := &wire.LsResult{Result: &wire.LsResult_Error{Error: &wire.PathError{Path: a.GetPath(), Error: r.Text}}}
 		if !r.Failed {
@@ -328,7 +328,7 @@ func (t *turn) refusal(m *wire.ExecServerMessage) []*wire.AgentClientMessage {
 	case *wire.ExecServerMessage_GrepArgs:
 		a.Message = &wire.ExecClientMessage_GrepResult{GrepResult: &wire.GrepResult{Result: &wire.GrepResult_Error{Error: &wire.GrepError{Error: notHere}}}}
 	case *wire.ExecServerMessage_DiagnosticsArgs:
-		a.Message = &wire.ExecClientMessage_DiagnosticsResult{DiagnosticsResult: &wire.DiagnosticsResult{Rejected: at(ask.DiagnosticsArgs.GetPath())}}
+		a.Message = &wire.ExecClientMessage_DiagnosticsResult{DiagnosticsResult: &wire.DiagnosticsResult{Result: &wire.DiagnosticsResult_Rejected{Rejected: at(ask.DiagnosticsArgs.GetPath())}}}
 	default:
 		if a = unheard(m); a == nil {
 			return []*wire.AgentClientMessage{thrown(id, fmt.Sprintf("this client does not know request %d", id)), closed(id)}
@@ -347,7 +347,7 @@ func unheard(m *wire.ExecServerMessage) *wire.ExecClientMessage {
 		return &wire.ExecClientMessage{Message: &wire.ExecClientMessage_ReadMcpResourceExecResult{ReadMcpResourceExecResult: &wire.ReadMcpResourceResult{
 			Rejected: &wire.PathRejected{Path: ask.ReadMcpResourceExecArgs.GetUri(), Reason: notHere}}}}
 	case *wire.ExecServerMessage_FetchArgs:
-		return &wire.ExecClientMessage{Message: &wire.ExecClientMessage_FetchResult{FetchResult: &wire.FetchResult{Error: &wire.FetchError{Url: ask.FetchArgs.GetUrl(), Error: notHere}}}}
+		return &wire.ExecClientMessage{Message: &wire.ExecClientMessage_FetchResult{FetchResult: &wire.FetchResult{Result: &wire.FetchResult_Error{Error: &wire.FetchError{Url: ask.FetchArgs.GetUrl(), Error: notHere}}}}}
 	case *wire.ExecServerMessage_ShellAllowlistPrecheckArgs:
 		return &wire.ExecClientMessage{Message: &wire.ExecClientMessage_ShellAllowlistPrecheckResult{ShellAllowlistPrecheckResult: &wire.Empty{}}}
 	case *wire.ExecServerMessage_McpAllowlistPrecheckArgs:

@@ -39,7 +39,9 @@ type stream struct {
 	more  chan struct{}
 	// room bounds the messages that are on their way at once.
 	room chan struct{}
-	sent sync.WaitGroup
+	// tools are the names of the tools that the model is offered.
+	tools string
+	sent  sync.WaitGroup
 }
 
 // onTheWay bounds the messages to the service that have no answer yet.
@@ -48,13 +50,16 @@ const onTheWay = 16
 // callersTools are the names under which the service offers a client's own tools. The list leaves out its shell and its files.
 const callersTools = "mcp_tool_call,get_mcp_tools_tool_call,list_mcp_resources_tool_call,read_mcp_resource_tool_call,mcp_auth_tool_call"
 
-// open begins a try. Its first message has to be sent next.
-func (c *Client) open(ctx context.Context, id string) (*stream, error) {
+// open begins a try, with the service's own tools where local is set. Its first message has to be sent next.
+func (c *Client) open(ctx context.Context, id string, local bool) (*stream, error) {
 	token, err := c.account.bearer(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{c: c, id: id, opened: make(chan struct{}), room: make(chan struct{}, onTheWay)}
+	s := &stream{c: c, id: id, opened: make(chan struct{}), room: make(chan struct{}, onTheWay), tools: callersTools}
+	if local {
+		s.tools += "," + ownTools
+	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	if c.o.HTTP2 {
 		s.both = c.duplex.CallBidiStream(s.ctx)
@@ -82,7 +87,7 @@ func (s *stream) headers(h http.Header, token string) {
 	}
 	for name, value := range map[string]string{
 		"Authorization": "Bearer " + token, "User-Agent": userAgent, "X-Request-Id": s.id, "X-Ghost-Mode": privacy,
-		"X-Cursor-Agent-Allowed-Tools": callersTools,
+		"X-Cursor-Agent-Allowed-Tools": s.tools,
 	} {
 		h.Set(name, value)
 	}

@@ -24,6 +24,10 @@ type turn struct {
 	c    *Client
 	q    upstream.Request
 	plan plan
+	// local runs the service's own tools on this machine; nil for none.
+	local Local
+	// working counts what runs on this machine.
+	working sync.WaitGroup
 
 	ctx   context.Context //nolint:containedctx // the turn's own; it outlives the request
 	stop  context.CancelCauseFunc
@@ -51,6 +55,8 @@ type turn struct {
 	parked        bool
 	// behind are calls that came while the turn was parked.
 	behind []*call
+	// queued is work for this machine that begins when all events are taken.
+	queued []func()
 	// timer parks the turn when no further call comes.
 	timer *time.Timer
 	// lastSaid is when the service said anything, and lastDone when it said more than a heartbeat. answered is set when a result went out after that.
@@ -58,12 +64,15 @@ type turn struct {
 	answered           bool
 }
 
-func (c *Client) newTurn(ctx context.Context, q upstream.Request) (*turn, error) {
+func (c *Client) newTurn(ctx context.Context, q upstream.Request, l Local) (*turn, error) {
 	p, err := c.plan(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	t := &turn{c: c, q: q, plan: p, heard: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{})}
+	if l != nil {
+		p.mode, p.env = wire.AgentMode_AGENT_MODE_AGENT, l.Env()
+	}
+	t := &turn{c: c, q: q, plan: p, local: l, heard: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{})}
 	t.ctx, t.stop = context.WithCancelCause(c.base)
 	return t, nil
 }
@@ -87,6 +96,7 @@ func (t *turn) Next(ctx context.Context) (upstream.Event, error) {
 			t.mu.Unlock()
 			return e, nil
 		}
+		t.begin()
 		failed, over, changed := t.failed, t.over, t.changed
 		t.mu.Unlock()
 		switch {
@@ -107,11 +117,16 @@ func (t *turn) Next(ctx context.Context) (upstream.Event, error) {
 // emit puts an event behind the others. The caller holds the lock.
 func (t *turn) emit(e upstream.Event) {
 	t.queue = append(t.queue, e)
+	t.shows()
+	t.wake()
+}
+
+// shows notes that something of the turn left. The caller holds the lock.
+func (t *turn) shows() {
 	if !t.ever {
 		close(t.heard)
 	}
 	t.shown, t.ever = true, true
-	t.wake()
 }
 
 func (t *turn) wake() {
@@ -217,7 +232,7 @@ func (t *turn) try(goOn bool) error {
 	}
 	t.execs, t.open, t.behind, t.ended = map[uint32]bool{}, map[uint32]*call{}, nil, nil
 	t.mu.Unlock()
-	s, err := t.c.open(t.ctx, newID())
+	s, err := t.c.open(t.ctx, newID(), t.local != nil)
 	if err != nil {
 		return err
 	}
@@ -233,6 +248,7 @@ func (t *turn) try(goOn bool) error {
 	err = t.read(s)
 	s.close(err)
 	<-watched
+	t.rest()
 	t.mu.Lock()
 	ended := t.ended != nil
 	t.mu.Unlock()

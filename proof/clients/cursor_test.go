@@ -12,12 +12,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"drawbridge/internal/yamlconf"
 	"drawbridge/openai/cursor"
 	"drawbridge/openai/cursor/agentsim"
 	agentwire "drawbridge/openai/cursor/wire"
@@ -81,6 +83,103 @@ func TestCodingAgentsOverTheAgentProtocol(t *testing.T) {
 	}
 }
 
+// TestVendorsTools: the tools of the vendor's own client answer as the table says that those of drawbridge acp are tested with.
+func TestVendorsTools(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join("..", "..", "openai", "cursor", "agent", "testdata", "tools.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table struct {
+		Files map[string]string `yaml:"files"`
+		Rows  []struct {
+			Ask      map[string]any `yaml:"ask"`
+			Withdraw string         `yaml:"withdraw"`
+			Says     string         `yaml:"says"`
+		} `yaml:"rows"`
+	}
+	if err := yamlconf.Strict(data, 1<<20, &table); err != nil {
+		t.Fatal(err)
+	}
+	work, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range table.Files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(work, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(work, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var steps []map[string]any
+	for _, row := range table.Rows {
+		step := map[string]any{"exec": row.Ask}
+		if row.Withdraw != "" {
+			step["withdraw"] = row.Withdraw
+		}
+		steps = append(steps, step, map[string]any{"text": "{{.Result}}\x1e"})
+	}
+	script, err := json.Marshal(map[string]any{"turns": []any{map[string]any{"steps": steps}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, service := simulate(t, strings.ReplaceAll(string(script), "WORK", work), false)
+	turns := vendor(t, service, work, "Use your own tools")
+	said := strings.ReplaceAll(turns[0].Said, work, "WORK")
+	said = regexp.MustCompile(` execution_time=\d+`).ReplaceAllString(said, "")
+	got := strings.Split(strings.TrimSuffix(said, "\x1e"), "\x1e")
+	if len(got) != len(table.Rows) || len(got) < 30 {
+		t.Fatalf("%d answers to %d requests: %s", len(got), len(table.Rows), said)
+	}
+	for i, row := range table.Rows {
+		if got[i] != row.Says {
+			t.Errorf("%v:\n got %s\nwant %s", row.Ask, got[i], row.Says)
+		}
+	}
+}
+
+// vendorTurn is what the vendor's client prints of a turn.
+type vendorTurn struct {
+	Status, Said, Thought string
+	Ran                   []string
+}
+
+// vendor has the vendor's client say these words, each as a turn, and returns what it printed.
+func vendor(t *testing.T, service, work string, words ...string) (got []vendorTurn) {
+	t.Helper()
+	home, node := clientHome(t, "cursorsdk")
+	text, err := os.ReadFile(filepath.Join("npm", "cursorsdk.mjs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(home, "drawbridge-client-"+strings.ReplaceAll(t.Name(), "/", "-")+".mjs") // node looks for packages beside the program
+	if err := os.WriteFile(program, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	own := t.TempDir()
+	cmd := exec.CommandContext(ctx, node, append([]string{program}, words...)...)
+	cmd.Dir = work
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + own, "XDG_CONFIG_HOME=" + own, "TMPDIR=" + own, "CURSOR_BACKEND_URL=" + service, "SIM_KEY=" + agentsim.DefaultKey, "SIM_CWD=" + work, "NODE_TLS_REJECT_UNAUTHORIZED=0"}
+	var trouble bytes.Buffer
+	cmd.Stderr = &trouble
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s%s", err, out, &trouble)
+	}
+	for line := range strings.Lines(string(out)) {
+		var one vendorTurn
+		if err := json.Unmarshal([]byte(line), &one); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		got = append(got, one)
+	}
+	return got
+}
+
 // TestVendorsClient: the client of the vendor itself takes the stand-in for its service: text, thoughts, tools one by one and together, failures, the
 // tools of its own, questions, a cancelled run, and turns that go on from the state and the blobs of those before.
 func TestVendorsClient(t *testing.T) {
@@ -95,41 +194,10 @@ func TestVendorsClient(t *testing.T) {
 
 func vendorsClient(t *testing.T, secure bool) {
 	t.Helper()
-	home, node := clientHome(t, "cursorsdk")
 	work := t.TempDir()
 	_, service := simulate(t, strings.ReplaceAll(vendorsStory, "CWD", work), secure)
-	text, err := os.ReadFile(filepath.Join("npm", "cursorsdk.mjs"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(home, "drawbridge-client-"+filepath.Base(t.Name())+".mjs") // node looks for packages beside the program
-	if err := os.WriteFile(program, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	own := t.TempDir()
-	cmd := exec.CommandContext(ctx, node, program, "Say hello", "Use tools", "Use your own tools", "Answer questions", "Turn five", "Hang")
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + own, "XDG_CONFIG_HOME=" + own, "TMPDIR=" + own, "CURSOR_BACKEND_URL=" + service, "SIM_KEY=" + agentsim.DefaultKey, "SIM_CWD=" + work, "NODE_TLS_REJECT_UNAUTHORIZED=0"}
-	var trouble bytes.Buffer
-	cmd.Stderr = &trouble
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s%s", err, out, &trouble)
-	}
-	type turn struct {
-		Status, Said, Thought string
-		Ran                   []string
-	}
-	var got []turn
-	for line := range strings.Lines(string(out)) {
-		var one turn
-		if err := json.Unmarshal([]byte(line), &one); err != nil {
-			t.Fatalf("%v in %s", err, line)
-		}
-		got = append(got, one)
-	}
-	want := []turn{
+	got := vendor(t, service, work, "Say hello", "Use tools", "Use your own tools", "Answer questions", "Turn five", "Hang")
+	want := []vendorTurn{
 		{"finished", "Hello world", "Hm. ", []string{}},
 		{"finished", "Calling. 42; 2\n4; failed: it broke", "", []string{"add 2 40", "add 1 1", "add 2 2"}},
 		{"finished", strings.ReplaceAll("write_result{success{path=CWD/a.txt lines_created=3 file_size=11}}; read_result{success{path=CWD/a.txt content=alpha\nbeta\n total_lines=3 file_size=11}}; "+

@@ -202,6 +202,12 @@ func (c *scene) exec(ctx context.Context, m *wire.ExecServerMessage) (*exec, err
 	return e, err
 }
 
+// withdraw takes a request back.
+func (c *scene) withdraw(id uint32) error {
+	back := &wire.ExecServerControlMessage{Abort: &wire.ExecID{Id: id}}
+	return c.line.send(&wire.AgentServerMessage{Message: &wire.AgentServerMessage_ExecServerControlMessage{ExecServerControlMessage: back}})
+}
+
 // step does one thing of the script.
 func (c *scene) step(ctx context.Context, s Step) error {
 	switch {
@@ -214,8 +220,12 @@ func (c *scene) step(ctx context.Context, s Step) error {
 		if err := asMessage(s.Exec, m); err != nil {
 			return err
 		}
-		e, err := c.exec(ctx, m)
+		e, err := c.ask(m)
+		if err == nil && s.Withdraw > 0 {
+			err = errors.Join(pause.For(ctx, s.Withdraw), c.withdraw(m.Id))
+		}
 		if err == nil {
+			err = c.run.await(ctx, func() bool { return e.closed })
 			c.result = e.text()
 		}
 		return err
@@ -345,8 +355,7 @@ func (c *scene) calls(ctx context.Context, s Step) error {
 			err = c.line.send(&wire.AgentServerMessage{Message: &wire.AgentServerMessage_ExecServerMessage{ExecServerMessage: m}})
 		}
 		if err == nil && call.Abort {
-			err = c.line.send(&wire.AgentServerMessage{Message: &wire.AgentServerMessage_ExecServerControlMessage{
-				ExecServerControlMessage: &wire.ExecServerControlMessage{Abort: &wire.ExecID{Id: m.Id}}}})
+			err = c.withdraw(m.Id)
 		}
 		if err != nil {
 			return err

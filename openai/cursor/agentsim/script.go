@@ -75,8 +75,10 @@ type Step struct {
 	Listed bool   `yaml:"listed"`
 	// Saved hands the state over a second later, while the calls wait.
 	Saved bool `yaml:"saved"`
-	// Exec asks for a tool of the service's own, such as read_args: { path: a.txt }, and waits for its result.
-	Exec map[string]any `yaml:"exec"`
+	// Exec asks for a tool of the service's own, such as read_args: { path: a.txt }, and waits for its result. Withdraw takes the request back after
+	// this time.
+	Exec     map[string]any `yaml:"exec"`
+	Withdraw time.Duration  `yaml:"withdraw"`
 	// Send sends any message of the service as its JSON, and Raw one as hex. Neither waits.
 	Send map[string]any `yaml:"send"`
 	Raw  string         `yaml:"raw"`

@@ -76,6 +76,55 @@ func (AgentMode) EnumDescriptor() ([]byte, []int) {
 	return file_agent_proto_rawDescGZIP(), []int{0}
 }
 
+type ShellAbortReason int32
+
+const (
+	ShellAbortReason_SHELL_ABORT_REASON_UNSPECIFIED ShellAbortReason = 0
+	ShellAbortReason_SHELL_ABORT_REASON_USER_ABORT  ShellAbortReason = 1
+	ShellAbortReason_SHELL_ABORT_REASON_TIMEOUT     ShellAbortReason = 2
+)
+
+// Enum value maps for ShellAbortReason.
+var (
+	ShellAbortReason_name = map[int32]string{
+		0: "SHELL_ABORT_REASON_UNSPECIFIED",
+		1: "SHELL_ABORT_REASON_USER_ABORT",
+		2: "SHELL_ABORT_REASON_TIMEOUT",
+	}
+	ShellAbortReason_value = map[string]int32{
+		"SHELL_ABORT_REASON_UNSPECIFIED": 0,
+		"SHELL_ABORT_REASON_USER_ABORT":  1,
+		"SHELL_ABORT_REASON_TIMEOUT":     2,
+	}
+)
+
+func (x ShellAbortReason) Enum() *ShellAbortReason {
+	p := new(ShellAbortReason)
+	*p = x
+	return p
+}
+
+func (x ShellAbortReason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ShellAbortReason) Descriptor() protoreflect.EnumDescriptor {
+	return file_agent_proto_enumTypes[1].Descriptor()
+}
+
+func (ShellAbortReason) Type() protoreflect.EnumType {
+	return &file_agent_proto_enumTypes[1]
+}
+
+func (x ShellAbortReason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ShellAbortReason.Descriptor instead.
+func (ShellAbortReason) EnumDescriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{1}
+}
+
 type AgentClientMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -1878,6 +1927,7 @@ type ShellResult struct {
 	//	*ShellResult_Success
 	//	*ShellResult_Failure
 	//	*ShellResult_Rejected
+	//	*ShellResult_SpawnError
 	Result        isShellResult_Result `protobuf_oneof:"result"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1947,6 +1997,15 @@ func (x *ShellResult) GetRejected() *ShellRejected {
 	return nil
 }
 
+func (x *ShellResult) GetSpawnError() *ShellError {
+	if x != nil {
+		if x, ok := x.Result.(*ShellResult_SpawnError); ok {
+			return x.SpawnError
+		}
+	}
+	return nil
+}
+
 type isShellResult_Result interface {
 	isShellResult_Result()
 }
@@ -1963,21 +2022,32 @@ type ShellResult_Rejected struct {
 	Rejected *ShellRejected `protobuf:"bytes,4,opt,name=rejected,proto3,oneof"`
 }
 
+type ShellResult_SpawnError struct {
+	SpawnError *ShellError `protobuf:"bytes,5,opt,name=spawn_error,json=spawnError,proto3,oneof"`
+}
+
 func (*ShellResult_Success) isShellResult_Result() {}
 
 func (*ShellResult_Failure) isShellResult_Result() {}
 
 func (*ShellResult_Rejected) isShellResult_Result() {}
 
+func (*ShellResult_SpawnError) isShellResult_Result() {}
+
 type ShellOutcome struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Command          string                 `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`
 	WorkingDirectory string                 `protobuf:"bytes,2,opt,name=working_directory,json=workingDirectory,proto3" json:"working_directory,omitempty"`
 	ExitCode         int32                  `protobuf:"varint,3,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	Signal           string                 `protobuf:"bytes,4,opt,name=signal,proto3" json:"signal,omitempty"`
 	Stdout           string                 `protobuf:"bytes,5,opt,name=stdout,proto3" json:"stdout,omitempty"`
 	Stderr           string                 `protobuf:"bytes,6,opt,name=stderr,proto3" json:"stderr,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	ExecutionTime    int32                  `protobuf:"varint,7,opt,name=execution_time,json=executionTime,proto3" json:"execution_time,omitempty"`
+	// Of a failure alone.
+	AbortReason   *ShellAbortReason `protobuf:"varint,10,opt,name=abort_reason,json=abortReason,proto3,enum=drawbridge.cursor.wire.ShellAbortReason,oneof" json:"abort_reason,omitempty"`
+	Aborted       bool              `protobuf:"varint,11,opt,name=aborted,proto3" json:"aborted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ShellOutcome) Reset() {
@@ -2031,6 +2101,13 @@ func (x *ShellOutcome) GetExitCode() int32 {
 	return 0
 }
 
+func (x *ShellOutcome) GetSignal() string {
+	if x != nil {
+		return x.Signal
+	}
+	return ""
+}
+
 func (x *ShellOutcome) GetStdout() string {
 	if x != nil {
 		return x.Stdout
@@ -2041,6 +2118,87 @@ func (x *ShellOutcome) GetStdout() string {
 func (x *ShellOutcome) GetStderr() string {
 	if x != nil {
 		return x.Stderr
+	}
+	return ""
+}
+
+func (x *ShellOutcome) GetExecutionTime() int32 {
+	if x != nil {
+		return x.ExecutionTime
+	}
+	return 0
+}
+
+func (x *ShellOutcome) GetAbortReason() ShellAbortReason {
+	if x != nil && x.AbortReason != nil {
+		return *x.AbortReason
+	}
+	return ShellAbortReason_SHELL_ABORT_REASON_UNSPECIFIED
+}
+
+func (x *ShellOutcome) GetAborted() bool {
+	if x != nil {
+		return x.Aborted
+	}
+	return false
+}
+
+type ShellError struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Command          string                 `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`
+	WorkingDirectory string                 `protobuf:"bytes,2,opt,name=working_directory,json=workingDirectory,proto3" json:"working_directory,omitempty"`
+	Error            string                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ShellError) Reset() {
+	*x = ShellError{}
+	mi := &file_agent_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShellError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShellError) ProtoMessage() {}
+
+func (x *ShellError) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShellError.ProtoReflect.Descriptor instead.
+func (*ShellError) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ShellError) GetCommand() string {
+	if x != nil {
+		return x.Command
+	}
+	return ""
+}
+
+func (x *ShellError) GetWorkingDirectory() string {
+	if x != nil {
+		return x.WorkingDirectory
+	}
+	return ""
+}
+
+func (x *ShellError) GetError() string {
+	if x != nil {
+		return x.Error
 	}
 	return ""
 }
@@ -2056,7 +2214,7 @@ type ShellRejected struct {
 
 func (x *ShellRejected) Reset() {
 	*x = ShellRejected{}
-	mi := &file_agent_proto_msgTypes[25]
+	mi := &file_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2068,7 +2226,7 @@ func (x *ShellRejected) String() string {
 func (*ShellRejected) ProtoMessage() {}
 
 func (x *ShellRejected) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[25]
+	mi := &file_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2081,7 +2239,7 @@ func (x *ShellRejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShellRejected.ProtoReflect.Descriptor instead.
 func (*ShellRejected) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{25}
+	return file_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ShellRejected) GetCommand() string {
@@ -2121,7 +2279,7 @@ type ShellStream struct {
 
 func (x *ShellStream) Reset() {
 	*x = ShellStream{}
-	mi := &file_agent_proto_msgTypes[26]
+	mi := &file_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2133,7 +2291,7 @@ func (x *ShellStream) String() string {
 func (*ShellStream) ProtoMessage() {}
 
 func (x *ShellStream) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[26]
+	mi := &file_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2146,7 +2304,7 @@ func (x *ShellStream) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShellStream.ProtoReflect.Descriptor instead.
 func (*ShellStream) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{26}
+	return file_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ShellStream) GetEvent() isShellStream_Event {
@@ -2244,7 +2402,7 @@ type ShellOutput struct {
 
 func (x *ShellOutput) Reset() {
 	*x = ShellOutput{}
-	mi := &file_agent_proto_msgTypes[27]
+	mi := &file_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2256,7 +2414,7 @@ func (x *ShellOutput) String() string {
 func (*ShellOutput) ProtoMessage() {}
 
 func (x *ShellOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[27]
+	mi := &file_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2269,7 +2427,7 @@ func (x *ShellOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShellOutput.ProtoReflect.Descriptor instead.
 func (*ShellOutput) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{27}
+	return file_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ShellOutput) GetData() string {
@@ -2284,13 +2442,14 @@ type ShellExit struct {
 	Code          uint32                 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
 	Cwd           string                 `protobuf:"bytes,2,opt,name=cwd,proto3" json:"cwd,omitempty"`
 	Aborted       bool                   `protobuf:"varint,4,opt,name=aborted,proto3" json:"aborted,omitempty"`
+	AbortReason   *ShellAbortReason      `protobuf:"varint,5,opt,name=abort_reason,json=abortReason,proto3,enum=drawbridge.cursor.wire.ShellAbortReason,oneof" json:"abort_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ShellExit) Reset() {
 	*x = ShellExit{}
-	mi := &file_agent_proto_msgTypes[28]
+	mi := &file_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2302,7 +2461,7 @@ func (x *ShellExit) String() string {
 func (*ShellExit) ProtoMessage() {}
 
 func (x *ShellExit) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[28]
+	mi := &file_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2315,7 +2474,7 @@ func (x *ShellExit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShellExit.ProtoReflect.Descriptor instead.
 func (*ShellExit) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{28}
+	return file_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ShellExit) GetCode() uint32 {
@@ -2339,6 +2498,13 @@ func (x *ShellExit) GetAborted() bool {
 	return false
 }
 
+func (x *ShellExit) GetAbortReason() ShellAbortReason {
+	if x != nil && x.AbortReason != nil {
+		return *x.AbortReason
+	}
+	return ShellAbortReason_SHELL_ABORT_REASON_UNSPECIFIED
+}
+
 type BackgroundShellResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rejected      *ShellRejected         `protobuf:"bytes,3,opt,name=rejected,proto3" json:"rejected,omitempty"`
@@ -2348,7 +2514,7 @@ type BackgroundShellResult struct {
 
 func (x *BackgroundShellResult) Reset() {
 	*x = BackgroundShellResult{}
-	mi := &file_agent_proto_msgTypes[29]
+	mi := &file_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2360,7 +2526,7 @@ func (x *BackgroundShellResult) String() string {
 func (*BackgroundShellResult) ProtoMessage() {}
 
 func (x *BackgroundShellResult) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[29]
+	mi := &file_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2373,7 +2539,7 @@ func (x *BackgroundShellResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackgroundShellResult.ProtoReflect.Descriptor instead.
 func (*BackgroundShellResult) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{29}
+	return file_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *BackgroundShellResult) GetRejected() *ShellRejected {
@@ -2393,7 +2559,7 @@ type PathRejected struct {
 
 func (x *PathRejected) Reset() {
 	*x = PathRejected{}
-	mi := &file_agent_proto_msgTypes[30]
+	mi := &file_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2405,7 +2571,7 @@ func (x *PathRejected) String() string {
 func (*PathRejected) ProtoMessage() {}
 
 func (x *PathRejected) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[30]
+	mi := &file_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2418,7 +2584,7 @@ func (x *PathRejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathRejected.ProtoReflect.Descriptor instead.
 func (*PathRejected) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{30}
+	return file_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PathRejected) GetPath() string {
@@ -2445,7 +2611,7 @@ type PathError struct {
 
 func (x *PathError) Reset() {
 	*x = PathError{}
-	mi := &file_agent_proto_msgTypes[31]
+	mi := &file_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2457,7 +2623,7 @@ func (x *PathError) String() string {
 func (*PathError) ProtoMessage() {}
 
 func (x *PathError) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[31]
+	mi := &file_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2470,7 +2636,7 @@ func (x *PathError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathError.ProtoReflect.Descriptor instead.
 func (*PathError) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{31}
+	return file_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PathError) GetPath() string {
@@ -2492,6 +2658,8 @@ type WriteResult struct {
 	// Types that are valid to be assigned to Result:
 	//
 	//	*WriteResult_Success
+	//	*WriteResult_PermissionDenied
+	//	*WriteResult_NoSpace
 	//	*WriteResult_Error
 	//	*WriteResult_Rejected
 	Result        isWriteResult_Result `protobuf_oneof:"result"`
@@ -2501,7 +2669,7 @@ type WriteResult struct {
 
 func (x *WriteResult) Reset() {
 	*x = WriteResult{}
-	mi := &file_agent_proto_msgTypes[32]
+	mi := &file_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2513,7 +2681,7 @@ func (x *WriteResult) String() string {
 func (*WriteResult) ProtoMessage() {}
 
 func (x *WriteResult) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[32]
+	mi := &file_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2526,7 +2694,7 @@ func (x *WriteResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteResult.ProtoReflect.Descriptor instead.
 func (*WriteResult) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{32}
+	return file_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *WriteResult) GetResult() isWriteResult_Result {
@@ -2540,6 +2708,24 @@ func (x *WriteResult) GetSuccess() *WriteSuccess {
 	if x != nil {
 		if x, ok := x.Result.(*WriteResult_Success); ok {
 			return x.Success
+		}
+	}
+	return nil
+}
+
+func (x *WriteResult) GetPermissionDenied() *WriteDenied {
+	if x != nil {
+		if x, ok := x.Result.(*WriteResult_PermissionDenied); ok {
+			return x.PermissionDenied
+		}
+	}
+	return nil
+}
+
+func (x *WriteResult) GetNoSpace() *Path {
+	if x != nil {
+		if x, ok := x.Result.(*WriteResult_NoSpace); ok {
+			return x.NoSpace
 		}
 	}
 	return nil
@@ -2571,6 +2757,14 @@ type WriteResult_Success struct {
 	Success *WriteSuccess `protobuf:"bytes,1,opt,name=success,proto3,oneof"`
 }
 
+type WriteResult_PermissionDenied struct {
+	PermissionDenied *WriteDenied `protobuf:"bytes,3,opt,name=permission_denied,json=permissionDenied,proto3,oneof"`
+}
+
+type WriteResult_NoSpace struct {
+	NoSpace *Path `protobuf:"bytes,4,opt,name=no_space,json=noSpace,proto3,oneof"`
+}
+
 type WriteResult_Error struct {
 	Error *PathError `protobuf:"bytes,5,opt,name=error,proto3,oneof"`
 }
@@ -2581,9 +2775,125 @@ type WriteResult_Rejected struct {
 
 func (*WriteResult_Success) isWriteResult_Result() {}
 
+func (*WriteResult_PermissionDenied) isWriteResult_Result() {}
+
+func (*WriteResult_NoSpace) isWriteResult_Result() {}
+
 func (*WriteResult_Error) isWriteResult_Result() {}
 
 func (*WriteResult_Rejected) isWriteResult_Result() {}
+
+type Path struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Path) Reset() {
+	*x = Path{}
+	mi := &file_agent_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Path) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Path) ProtoMessage() {}
+
+func (x *Path) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Path.ProtoReflect.Descriptor instead.
+func (*Path) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *Path) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+type WriteDenied struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Directory     string                 `protobuf:"bytes,2,opt,name=directory,proto3" json:"directory,omitempty"`
+	Operation     string                 `protobuf:"bytes,3,opt,name=operation,proto3" json:"operation,omitempty"`
+	Error         string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriteDenied) Reset() {
+	*x = WriteDenied{}
+	mi := &file_agent_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriteDenied) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriteDenied) ProtoMessage() {}
+
+func (x *WriteDenied) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriteDenied.ProtoReflect.Descriptor instead.
+func (*WriteDenied) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *WriteDenied) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *WriteDenied) GetDirectory() string {
+	if x != nil {
+		return x.Directory
+	}
+	return ""
+}
+
+func (x *WriteDenied) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *WriteDenied) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
 
 type WriteSuccess struct {
 	state                 protoimpl.MessageState `protogen:"open.v1"`
@@ -2597,7 +2907,7 @@ type WriteSuccess struct {
 
 func (x *WriteSuccess) Reset() {
 	*x = WriteSuccess{}
-	mi := &file_agent_proto_msgTypes[33]
+	mi := &file_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2919,7 @@ func (x *WriteSuccess) String() string {
 func (*WriteSuccess) ProtoMessage() {}
 
 func (x *WriteSuccess) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[33]
+	mi := &file_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2932,7 @@ func (x *WriteSuccess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteSuccess.ProtoReflect.Descriptor instead.
 func (*WriteSuccess) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{33}
+	return file_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *WriteSuccess) GetPath() string {
@@ -2657,7 +2967,12 @@ type DeleteResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Result:
 	//
+	//	*DeleteResult_Success
+	//	*DeleteResult_FileNotFound
+	//	*DeleteResult_NotFile
+	//	*DeleteResult_PermissionDenied
 	//	*DeleteResult_Rejected
+	//	*DeleteResult_Error
 	Result        isDeleteResult_Result `protobuf_oneof:"result"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2665,7 +2980,7 @@ type DeleteResult struct {
 
 func (x *DeleteResult) Reset() {
 	*x = DeleteResult{}
-	mi := &file_agent_proto_msgTypes[34]
+	mi := &file_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2677,7 +2992,7 @@ func (x *DeleteResult) String() string {
 func (*DeleteResult) ProtoMessage() {}
 
 func (x *DeleteResult) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[34]
+	mi := &file_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2690,12 +3005,48 @@ func (x *DeleteResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteResult.ProtoReflect.Descriptor instead.
 func (*DeleteResult) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{34}
+	return file_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DeleteResult) GetResult() isDeleteResult_Result {
 	if x != nil {
 		return x.Result
+	}
+	return nil
+}
+
+func (x *DeleteResult) GetSuccess() *DeleteSuccess {
+	if x != nil {
+		if x, ok := x.Result.(*DeleteResult_Success); ok {
+			return x.Success
+		}
+	}
+	return nil
+}
+
+func (x *DeleteResult) GetFileNotFound() *Path {
+	if x != nil {
+		if x, ok := x.Result.(*DeleteResult_FileNotFound); ok {
+			return x.FileNotFound
+		}
+	}
+	return nil
+}
+
+func (x *DeleteResult) GetNotFile() *NotFile {
+	if x != nil {
+		if x, ok := x.Result.(*DeleteResult_NotFile); ok {
+			return x.NotFile
+		}
+	}
+	return nil
+}
+
+func (x *DeleteResult) GetPermissionDenied() *PathError {
+	if x != nil {
+		if x, ok := x.Result.(*DeleteResult_PermissionDenied); ok {
+			return x.PermissionDenied
+		}
 	}
 	return nil
 }
@@ -2709,15 +3060,174 @@ func (x *DeleteResult) GetRejected() *PathRejected {
 	return nil
 }
 
+func (x *DeleteResult) GetError() *PathError {
+	if x != nil {
+		if x, ok := x.Result.(*DeleteResult_Error); ok {
+			return x.Error
+		}
+	}
+	return nil
+}
+
 type isDeleteResult_Result interface {
 	isDeleteResult_Result()
+}
+
+type DeleteResult_Success struct {
+	Success *DeleteSuccess `protobuf:"bytes,1,opt,name=success,proto3,oneof"`
+}
+
+type DeleteResult_FileNotFound struct {
+	FileNotFound *Path `protobuf:"bytes,2,opt,name=file_not_found,json=fileNotFound,proto3,oneof"`
+}
+
+type DeleteResult_NotFile struct {
+	NotFile *NotFile `protobuf:"bytes,3,opt,name=not_file,json=notFile,proto3,oneof"`
+}
+
+type DeleteResult_PermissionDenied struct {
+	PermissionDenied *PathError `protobuf:"bytes,4,opt,name=permission_denied,json=permissionDenied,proto3,oneof"`
 }
 
 type DeleteResult_Rejected struct {
 	Rejected *PathRejected `protobuf:"bytes,6,opt,name=rejected,proto3,oneof"`
 }
 
+type DeleteResult_Error struct {
+	Error *PathError `protobuf:"bytes,7,opt,name=error,proto3,oneof"`
+}
+
+func (*DeleteResult_Success) isDeleteResult_Result() {}
+
+func (*DeleteResult_FileNotFound) isDeleteResult_Result() {}
+
+func (*DeleteResult_NotFile) isDeleteResult_Result() {}
+
+func (*DeleteResult_PermissionDenied) isDeleteResult_Result() {}
+
 func (*DeleteResult_Rejected) isDeleteResult_Result() {}
+
+func (*DeleteResult_Error) isDeleteResult_Result() {}
+
+type DeleteSuccess struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	DeletedFile   string                 `protobuf:"bytes,2,opt,name=deleted_file,json=deletedFile,proto3" json:"deleted_file,omitempty"`
+	FileSize      int64                  `protobuf:"varint,3,opt,name=file_size,json=fileSize,proto3" json:"file_size,omitempty"`
+	PrevContent   string                 `protobuf:"bytes,4,opt,name=prev_content,json=prevContent,proto3" json:"prev_content,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteSuccess) Reset() {
+	*x = DeleteSuccess{}
+	mi := &file_agent_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteSuccess) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteSuccess) ProtoMessage() {}
+
+func (x *DeleteSuccess) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteSuccess.ProtoReflect.Descriptor instead.
+func (*DeleteSuccess) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *DeleteSuccess) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *DeleteSuccess) GetDeletedFile() string {
+	if x != nil {
+		return x.DeletedFile
+	}
+	return ""
+}
+
+func (x *DeleteSuccess) GetFileSize() int64 {
+	if x != nil {
+		return x.FileSize
+	}
+	return 0
+}
+
+func (x *DeleteSuccess) GetPrevContent() string {
+	if x != nil {
+		return x.PrevContent
+	}
+	return ""
+}
+
+type NotFile struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	ActualType    string                 `protobuf:"bytes,2,opt,name=actual_type,json=actualType,proto3" json:"actual_type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NotFile) Reset() {
+	*x = NotFile{}
+	mi := &file_agent_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NotFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NotFile) ProtoMessage() {}
+
+func (x *NotFile) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NotFile.ProtoReflect.Descriptor instead.
+func (*NotFile) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *NotFile) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *NotFile) GetActualType() string {
+	if x != nil {
+		return x.ActualType
+	}
+	return ""
+}
 
 type GrepResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2732,7 +3242,7 @@ type GrepResult struct {
 
 func (x *GrepResult) Reset() {
 	*x = GrepResult{}
-	mi := &file_agent_proto_msgTypes[35]
+	mi := &file_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2744,7 +3254,7 @@ func (x *GrepResult) String() string {
 func (*GrepResult) ProtoMessage() {}
 
 func (x *GrepResult) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[35]
+	mi := &file_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2757,7 +3267,7 @@ func (x *GrepResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResult.ProtoReflect.Descriptor instead.
 func (*GrepResult) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{35}
+	return file_agent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GrepResult) GetResult() isGrepResult_Result {
@@ -2810,7 +3320,7 @@ type GrepError struct {
 
 func (x *GrepError) Reset() {
 	*x = GrepError{}
-	mi := &file_agent_proto_msgTypes[36]
+	mi := &file_agent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2822,7 +3332,7 @@ func (x *GrepError) String() string {
 func (*GrepError) ProtoMessage() {}
 
 func (x *GrepError) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[36]
+	mi := &file_agent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2835,7 +3345,7 @@ func (x *GrepError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepError.ProtoReflect.Descriptor instead.
 func (*GrepError) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{36}
+	return file_agent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GrepError) GetError() string {
@@ -2857,7 +3367,7 @@ type GrepSuccess struct {
 
 func (x *GrepSuccess) Reset() {
 	*x = GrepSuccess{}
-	mi := &file_agent_proto_msgTypes[37]
+	mi := &file_agent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2869,7 +3379,7 @@ func (x *GrepSuccess) String() string {
 func (*GrepSuccess) ProtoMessage() {}
 
 func (x *GrepSuccess) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[37]
+	mi := &file_agent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2882,7 +3392,7 @@ func (x *GrepSuccess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepSuccess.ProtoReflect.Descriptor instead.
 func (*GrepSuccess) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{37}
+	return file_agent_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GrepSuccess) GetPattern() string {
@@ -2917,6 +3427,7 @@ type GrepUnion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Result:
 	//
+	//	*GrepUnion_Count
 	//	*GrepUnion_Files
 	//	*GrepUnion_Content
 	Result        isGrepUnion_Result `protobuf_oneof:"result"`
@@ -2926,7 +3437,7 @@ type GrepUnion struct {
 
 func (x *GrepUnion) Reset() {
 	*x = GrepUnion{}
-	mi := &file_agent_proto_msgTypes[38]
+	mi := &file_agent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2938,7 +3449,7 @@ func (x *GrepUnion) String() string {
 func (*GrepUnion) ProtoMessage() {}
 
 func (x *GrepUnion) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[38]
+	mi := &file_agent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2951,12 +3462,21 @@ func (x *GrepUnion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepUnion.ProtoReflect.Descriptor instead.
 func (*GrepUnion) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{38}
+	return file_agent_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GrepUnion) GetResult() isGrepUnion_Result {
 	if x != nil {
 		return x.Result
+	}
+	return nil
+}
+
+func (x *GrepUnion) GetCount() *GrepCount {
+	if x != nil {
+		if x, ok := x.Result.(*GrepUnion_Count); ok {
+			return x.Count
+		}
 	}
 	return nil
 }
@@ -2983,6 +3503,10 @@ type isGrepUnion_Result interface {
 	isGrepUnion_Result()
 }
 
+type GrepUnion_Count struct {
+	Count *GrepCount `protobuf:"bytes,1,opt,name=count,proto3,oneof"`
+}
+
 type GrepUnion_Files struct {
 	Files *GrepFiles `protobuf:"bytes,2,opt,name=files,proto3,oneof"`
 }
@@ -2991,21 +3515,171 @@ type GrepUnion_Content struct {
 	Content *GrepContent `protobuf:"bytes,3,opt,name=content,proto3,oneof"`
 }
 
+func (*GrepUnion_Count) isGrepUnion_Result() {}
+
 func (*GrepUnion_Files) isGrepUnion_Result() {}
 
 func (*GrepUnion_Content) isGrepUnion_Result() {}
 
-type GrepFiles struct {
+type GrepCount struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Counts           []*GrepFileCount       `protobuf:"bytes,1,rep,name=counts,proto3" json:"counts,omitempty"`
+	TotalFiles       int32                  `protobuf:"varint,2,opt,name=total_files,json=totalFiles,proto3" json:"total_files,omitempty"`
+	TotalMatches     int32                  `protobuf:"varint,3,opt,name=total_matches,json=totalMatches,proto3" json:"total_matches,omitempty"`
+	ClientTruncated  bool                   `protobuf:"varint,4,opt,name=client_truncated,json=clientTruncated,proto3" json:"client_truncated,omitempty"`
+	RipgrepTruncated bool                   `protobuf:"varint,5,opt,name=ripgrep_truncated,json=ripgrepTruncated,proto3" json:"ripgrep_truncated,omitempty"`
+	HeadLimitApplied *int32                 `protobuf:"varint,6,opt,name=head_limit_applied,json=headLimitApplied,proto3,oneof" json:"head_limit_applied,omitempty"`
+	OffsetApplied    *int32                 `protobuf:"varint,7,opt,name=offset_applied,json=offsetApplied,proto3,oneof" json:"offset_applied,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *GrepCount) Reset() {
+	*x = GrepCount{}
+	mi := &file_agent_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GrepCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GrepCount) ProtoMessage() {}
+
+func (x *GrepCount) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GrepCount.ProtoReflect.Descriptor instead.
+func (*GrepCount) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *GrepCount) GetCounts() []*GrepFileCount {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *GrepCount) GetTotalFiles() int32 {
+	if x != nil {
+		return x.TotalFiles
+	}
+	return 0
+}
+
+func (x *GrepCount) GetTotalMatches() int32 {
+	if x != nil {
+		return x.TotalMatches
+	}
+	return 0
+}
+
+func (x *GrepCount) GetClientTruncated() bool {
+	if x != nil {
+		return x.ClientTruncated
+	}
+	return false
+}
+
+func (x *GrepCount) GetRipgrepTruncated() bool {
+	if x != nil {
+		return x.RipgrepTruncated
+	}
+	return false
+}
+
+func (x *GrepCount) GetHeadLimitApplied() int32 {
+	if x != nil && x.HeadLimitApplied != nil {
+		return *x.HeadLimitApplied
+	}
+	return 0
+}
+
+func (x *GrepCount) GetOffsetApplied() int32 {
+	if x != nil && x.OffsetApplied != nil {
+		return *x.OffsetApplied
+	}
+	return 0
+}
+
+type GrepFileCount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Files         []string               `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
-	TotalFiles    int32                  `protobuf:"varint,2,opt,name=total_files,json=totalFiles,proto3" json:"total_files,omitempty"`
+	File          string                 `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
+	Count         int32                  `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
+func (x *GrepFileCount) Reset() {
+	*x = GrepFileCount{}
+	mi := &file_agent_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GrepFileCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GrepFileCount) ProtoMessage() {}
+
+func (x *GrepFileCount) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GrepFileCount.ProtoReflect.Descriptor instead.
+func (*GrepFileCount) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *GrepFileCount) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *GrepFileCount) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+type GrepFiles struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Files            []string               `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	TotalFiles       int32                  `protobuf:"varint,2,opt,name=total_files,json=totalFiles,proto3" json:"total_files,omitempty"`
+	ClientTruncated  bool                   `protobuf:"varint,3,opt,name=client_truncated,json=clientTruncated,proto3" json:"client_truncated,omitempty"`
+	RipgrepTruncated bool                   `protobuf:"varint,4,opt,name=ripgrep_truncated,json=ripgrepTruncated,proto3" json:"ripgrep_truncated,omitempty"`
+	HeadLimitApplied *int32                 `protobuf:"varint,5,opt,name=head_limit_applied,json=headLimitApplied,proto3,oneof" json:"head_limit_applied,omitempty"`
+	OffsetApplied    *int32                 `protobuf:"varint,6,opt,name=offset_applied,json=offsetApplied,proto3,oneof" json:"offset_applied,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
 func (x *GrepFiles) Reset() {
 	*x = GrepFiles{}
-	mi := &file_agent_proto_msgTypes[39]
+	mi := &file_agent_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3017,7 +3691,7 @@ func (x *GrepFiles) String() string {
 func (*GrepFiles) ProtoMessage() {}
 
 func (x *GrepFiles) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[39]
+	mi := &file_agent_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3030,7 +3704,7 @@ func (x *GrepFiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepFiles.ProtoReflect.Descriptor instead.
 func (*GrepFiles) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{39}
+	return file_agent_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GrepFiles) GetFiles() []string {
@@ -3047,18 +3721,50 @@ func (x *GrepFiles) GetTotalFiles() int32 {
 	return 0
 }
 
+func (x *GrepFiles) GetClientTruncated() bool {
+	if x != nil {
+		return x.ClientTruncated
+	}
+	return false
+}
+
+func (x *GrepFiles) GetRipgrepTruncated() bool {
+	if x != nil {
+		return x.RipgrepTruncated
+	}
+	return false
+}
+
+func (x *GrepFiles) GetHeadLimitApplied() int32 {
+	if x != nil && x.HeadLimitApplied != nil {
+		return *x.HeadLimitApplied
+	}
+	return 0
+}
+
+func (x *GrepFiles) GetOffsetApplied() int32 {
+	if x != nil && x.OffsetApplied != nil {
+		return *x.OffsetApplied
+	}
+	return 0
+}
+
 type GrepContent struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	Matches           []*GrepFile            `protobuf:"bytes,1,rep,name=matches,proto3" json:"matches,omitempty"`
 	TotalLines        int32                  `protobuf:"varint,2,opt,name=total_lines,json=totalLines,proto3" json:"total_lines,omitempty"`
 	TotalMatchedLines int32                  `protobuf:"varint,3,opt,name=total_matched_lines,json=totalMatchedLines,proto3" json:"total_matched_lines,omitempty"`
+	ClientTruncated   bool                   `protobuf:"varint,4,opt,name=client_truncated,json=clientTruncated,proto3" json:"client_truncated,omitempty"`
+	RipgrepTruncated  bool                   `protobuf:"varint,5,opt,name=ripgrep_truncated,json=ripgrepTruncated,proto3" json:"ripgrep_truncated,omitempty"`
+	HeadLimitApplied  *int32                 `protobuf:"varint,6,opt,name=head_limit_applied,json=headLimitApplied,proto3,oneof" json:"head_limit_applied,omitempty"`
+	OffsetApplied     *int32                 `protobuf:"varint,7,opt,name=offset_applied,json=offsetApplied,proto3,oneof" json:"offset_applied,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
 
 func (x *GrepContent) Reset() {
 	*x = GrepContent{}
-	mi := &file_agent_proto_msgTypes[40]
+	mi := &file_agent_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3776,7 @@ func (x *GrepContent) String() string {
 func (*GrepContent) ProtoMessage() {}
 
 func (x *GrepContent) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[40]
+	mi := &file_agent_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,7 +3789,7 @@ func (x *GrepContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepContent.ProtoReflect.Descriptor instead.
 func (*GrepContent) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{40}
+	return file_agent_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GrepContent) GetMatches() []*GrepFile {
@@ -3107,6 +3813,34 @@ func (x *GrepContent) GetTotalMatchedLines() int32 {
 	return 0
 }
 
+func (x *GrepContent) GetClientTruncated() bool {
+	if x != nil {
+		return x.ClientTruncated
+	}
+	return false
+}
+
+func (x *GrepContent) GetRipgrepTruncated() bool {
+	if x != nil {
+		return x.RipgrepTruncated
+	}
+	return false
+}
+
+func (x *GrepContent) GetHeadLimitApplied() int32 {
+	if x != nil && x.HeadLimitApplied != nil {
+		return *x.HeadLimitApplied
+	}
+	return 0
+}
+
+func (x *GrepContent) GetOffsetApplied() int32 {
+	if x != nil && x.OffsetApplied != nil {
+		return *x.OffsetApplied
+	}
+	return 0
+}
+
 type GrepFile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	File          string                 `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
@@ -3117,7 +3851,7 @@ type GrepFile struct {
 
 func (x *GrepFile) Reset() {
 	*x = GrepFile{}
-	mi := &file_agent_proto_msgTypes[41]
+	mi := &file_agent_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3129,7 +3863,7 @@ func (x *GrepFile) String() string {
 func (*GrepFile) ProtoMessage() {}
 
 func (x *GrepFile) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[41]
+	mi := &file_agent_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3142,7 +3876,7 @@ func (x *GrepFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepFile.ProtoReflect.Descriptor instead.
 func (*GrepFile) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{41}
+	return file_agent_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GrepFile) GetFile() string {
@@ -3160,16 +3894,18 @@ func (x *GrepFile) GetMatches() []*GrepLine {
 }
 
 type GrepLine struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	LineNumber    int32                  `protobuf:"varint,1,opt,name=line_number,json=lineNumber,proto3" json:"line_number,omitempty"`
-	Content       string                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	LineNumber       int32                  `protobuf:"varint,1,opt,name=line_number,json=lineNumber,proto3" json:"line_number,omitempty"`
+	Content          string                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	ContentTruncated bool                   `protobuf:"varint,3,opt,name=content_truncated,json=contentTruncated,proto3" json:"content_truncated,omitempty"`
+	IsContextLine    bool                   `protobuf:"varint,4,opt,name=is_context_line,json=isContextLine,proto3" json:"is_context_line,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *GrepLine) Reset() {
 	*x = GrepLine{}
-	mi := &file_agent_proto_msgTypes[42]
+	mi := &file_agent_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3181,7 +3917,7 @@ func (x *GrepLine) String() string {
 func (*GrepLine) ProtoMessage() {}
 
 func (x *GrepLine) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[42]
+	mi := &file_agent_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3194,7 +3930,7 @@ func (x *GrepLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepLine.ProtoReflect.Descriptor instead.
 func (*GrepLine) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{42}
+	return file_agent_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GrepLine) GetLineNumber() int32 {
@@ -3211,6 +3947,20 @@ func (x *GrepLine) GetContent() string {
 	return ""
 }
 
+func (x *GrepLine) GetContentTruncated() bool {
+	if x != nil {
+		return x.ContentTruncated
+	}
+	return false
+}
+
+func (x *GrepLine) GetIsContextLine() bool {
+	if x != nil {
+		return x.IsContextLine
+	}
+	return false
+}
+
 type ReadResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Result:
@@ -3218,6 +3968,9 @@ type ReadResult struct {
 	//	*ReadResult_Success
 	//	*ReadResult_Error
 	//	*ReadResult_Rejected
+	//	*ReadResult_FileNotFound
+	//	*ReadResult_PermissionDenied
+	//	*ReadResult_InvalidFile
 	Result        isReadResult_Result `protobuf_oneof:"result"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3225,7 +3978,7 @@ type ReadResult struct {
 
 func (x *ReadResult) Reset() {
 	*x = ReadResult{}
-	mi := &file_agent_proto_msgTypes[43]
+	mi := &file_agent_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3237,7 +3990,7 @@ func (x *ReadResult) String() string {
 func (*ReadResult) ProtoMessage() {}
 
 func (x *ReadResult) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[43]
+	mi := &file_agent_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3250,7 +4003,7 @@ func (x *ReadResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadResult.ProtoReflect.Descriptor instead.
 func (*ReadResult) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{43}
+	return file_agent_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ReadResult) GetResult() isReadResult_Result {
@@ -3287,6 +4040,33 @@ func (x *ReadResult) GetRejected() *PathRejected {
 	return nil
 }
 
+func (x *ReadResult) GetFileNotFound() *Path {
+	if x != nil {
+		if x, ok := x.Result.(*ReadResult_FileNotFound); ok {
+			return x.FileNotFound
+		}
+	}
+	return nil
+}
+
+func (x *ReadResult) GetPermissionDenied() *Path {
+	if x != nil {
+		if x, ok := x.Result.(*ReadResult_PermissionDenied); ok {
+			return x.PermissionDenied
+		}
+	}
+	return nil
+}
+
+func (x *ReadResult) GetInvalidFile() *PathRejected {
+	if x != nil {
+		if x, ok := x.Result.(*ReadResult_InvalidFile); ok {
+			return x.InvalidFile
+		}
+	}
+	return nil
+}
+
 type isReadResult_Result interface {
 	isReadResult_Result()
 }
@@ -3303,11 +4083,29 @@ type ReadResult_Rejected struct {
 	Rejected *PathRejected `protobuf:"bytes,3,opt,name=rejected,proto3,oneof"`
 }
 
+type ReadResult_FileNotFound struct {
+	FileNotFound *Path `protobuf:"bytes,4,opt,name=file_not_found,json=fileNotFound,proto3,oneof"`
+}
+
+type ReadResult_PermissionDenied struct {
+	PermissionDenied *Path `protobuf:"bytes,5,opt,name=permission_denied,json=permissionDenied,proto3,oneof"`
+}
+
+type ReadResult_InvalidFile struct {
+	InvalidFile *PathRejected `protobuf:"bytes,6,opt,name=invalid_file,json=invalidFile,proto3,oneof"`
+}
+
 func (*ReadResult_Success) isReadResult_Result() {}
 
 func (*ReadResult_Error) isReadResult_Result() {}
 
 func (*ReadResult_Rejected) isReadResult_Result() {}
+
+func (*ReadResult_FileNotFound) isReadResult_Result() {}
+
+func (*ReadResult_PermissionDenied) isReadResult_Result() {}
+
+func (*ReadResult_InvalidFile) isReadResult_Result() {}
 
 type ReadSuccess struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3319,13 +4117,15 @@ type ReadSuccess struct {
 	Output        isReadSuccess_Output `protobuf_oneof:"output"`
 	TotalLines    int32                `protobuf:"varint,3,opt,name=total_lines,json=totalLines,proto3" json:"total_lines,omitempty"`
 	FileSize      int64                `protobuf:"varint,4,opt,name=file_size,json=fileSize,proto3" json:"file_size,omitempty"`
+	Truncated     bool                 `protobuf:"varint,6,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	RangeApplied  bool                 `protobuf:"varint,8,opt,name=range_applied,json=rangeApplied,proto3" json:"range_applied,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReadSuccess) Reset() {
 	*x = ReadSuccess{}
-	mi := &file_agent_proto_msgTypes[44]
+	mi := &file_agent_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3337,7 +4137,7 @@ func (x *ReadSuccess) String() string {
 func (*ReadSuccess) ProtoMessage() {}
 
 func (x *ReadSuccess) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[44]
+	mi := &file_agent_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3350,7 +4150,7 @@ func (x *ReadSuccess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadSuccess.ProtoReflect.Descriptor instead.
 func (*ReadSuccess) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{44}
+	return file_agent_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ReadSuccess) GetPath() string {
@@ -3399,6 +4199,20 @@ func (x *ReadSuccess) GetFileSize() int64 {
 	return 0
 }
 
+func (x *ReadSuccess) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+func (x *ReadSuccess) GetRangeApplied() bool {
+	if x != nil {
+		return x.RangeApplied
+	}
+	return false
+}
+
 type isReadSuccess_Output interface {
 	isReadSuccess_Output()
 }
@@ -3429,7 +4243,7 @@ type LsResult struct {
 
 func (x *LsResult) Reset() {
 	*x = LsResult{}
-	mi := &file_agent_proto_msgTypes[45]
+	mi := &file_agent_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3441,7 +4255,7 @@ func (x *LsResult) String() string {
 func (*LsResult) ProtoMessage() {}
 
 func (x *LsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[45]
+	mi := &file_agent_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3454,7 +4268,7 @@ func (x *LsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LsResult.ProtoReflect.Descriptor instead.
 func (*LsResult) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{45}
+	return file_agent_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *LsResult) GetResult() isLsResult_Result {
@@ -3522,7 +4336,7 @@ type LsSuccess struct {
 
 func (x *LsSuccess) Reset() {
 	*x = LsSuccess{}
-	mi := &file_agent_proto_msgTypes[46]
+	mi := &file_agent_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3534,7 +4348,7 @@ func (x *LsSuccess) String() string {
 func (*LsSuccess) ProtoMessage() {}
 
 func (x *LsSuccess) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[46]
+	mi := &file_agent_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3547,7 +4361,7 @@ func (x *LsSuccess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LsSuccess.ProtoReflect.Descriptor instead.
 func (*LsSuccess) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{46}
+	return file_agent_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *LsSuccess) GetDirectoryTreeRoot() *LsNode {
@@ -3569,7 +4383,7 @@ type LsNode struct {
 
 func (x *LsNode) Reset() {
 	*x = LsNode{}
-	mi := &file_agent_proto_msgTypes[47]
+	mi := &file_agent_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3581,7 +4395,7 @@ func (x *LsNode) String() string {
 func (*LsNode) ProtoMessage() {}
 
 func (x *LsNode) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[47]
+	mi := &file_agent_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3594,7 +4408,7 @@ func (x *LsNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LsNode.ProtoReflect.Descriptor instead.
 func (*LsNode) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{47}
+	return file_agent_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *LsNode) GetAbsPath() string {
@@ -3634,7 +4448,7 @@ type LsFile struct {
 
 func (x *LsFile) Reset() {
 	*x = LsFile{}
-	mi := &file_agent_proto_msgTypes[48]
+	mi := &file_agent_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3646,7 +4460,7 @@ func (x *LsFile) String() string {
 func (*LsFile) ProtoMessage() {}
 
 func (x *LsFile) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[48]
+	mi := &file_agent_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3659,7 +4473,7 @@ func (x *LsFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LsFile.ProtoReflect.Descriptor instead.
 func (*LsFile) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{48}
+	return file_agent_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *LsFile) GetName() string {
@@ -3670,15 +4484,20 @@ func (x *LsFile) GetName() string {
 }
 
 type DiagnosticsResult struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rejected      *PathRejected          `protobuf:"bytes,3,opt,name=rejected,proto3" json:"rejected,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Result:
+	//
+	//	*DiagnosticsResult_Success
+	//	*DiagnosticsResult_Rejected
+	//	*DiagnosticsResult_FileNotFound
+	Result        isDiagnosticsResult_Result `protobuf_oneof:"result"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DiagnosticsResult) Reset() {
 	*x = DiagnosticsResult{}
-	mi := &file_agent_proto_msgTypes[49]
+	mi := &file_agent_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3690,7 +4509,7 @@ func (x *DiagnosticsResult) String() string {
 func (*DiagnosticsResult) ProtoMessage() {}
 
 func (x *DiagnosticsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[49]
+	mi := &file_agent_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3703,14 +4522,115 @@ func (x *DiagnosticsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiagnosticsResult.ProtoReflect.Descriptor instead.
 func (*DiagnosticsResult) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{49}
+	return file_agent_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *DiagnosticsResult) GetResult() isDiagnosticsResult_Result {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *DiagnosticsResult) GetSuccess() *DiagnosticsSuccess {
+	if x != nil {
+		if x, ok := x.Result.(*DiagnosticsResult_Success); ok {
+			return x.Success
+		}
+	}
+	return nil
 }
 
 func (x *DiagnosticsResult) GetRejected() *PathRejected {
 	if x != nil {
-		return x.Rejected
+		if x, ok := x.Result.(*DiagnosticsResult_Rejected); ok {
+			return x.Rejected
+		}
 	}
 	return nil
+}
+
+func (x *DiagnosticsResult) GetFileNotFound() *Path {
+	if x != nil {
+		if x, ok := x.Result.(*DiagnosticsResult_FileNotFound); ok {
+			return x.FileNotFound
+		}
+	}
+	return nil
+}
+
+type isDiagnosticsResult_Result interface {
+	isDiagnosticsResult_Result()
+}
+
+type DiagnosticsResult_Success struct {
+	Success *DiagnosticsSuccess `protobuf:"bytes,1,opt,name=success,proto3,oneof"`
+}
+
+type DiagnosticsResult_Rejected struct {
+	Rejected *PathRejected `protobuf:"bytes,3,opt,name=rejected,proto3,oneof"`
+}
+
+type DiagnosticsResult_FileNotFound struct {
+	FileNotFound *Path `protobuf:"bytes,4,opt,name=file_not_found,json=fileNotFound,proto3,oneof"`
+}
+
+func (*DiagnosticsResult_Success) isDiagnosticsResult_Result() {}
+
+func (*DiagnosticsResult_Rejected) isDiagnosticsResult_Result() {}
+
+func (*DiagnosticsResult_FileNotFound) isDiagnosticsResult_Result() {}
+
+type DiagnosticsSuccess struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Path             string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	TotalDiagnostics int32                  `protobuf:"varint,3,opt,name=total_diagnostics,json=totalDiagnostics,proto3" json:"total_diagnostics,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *DiagnosticsSuccess) Reset() {
+	*x = DiagnosticsSuccess{}
+	mi := &file_agent_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiagnosticsSuccess) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiagnosticsSuccess) ProtoMessage() {}
+
+func (x *DiagnosticsSuccess) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiagnosticsSuccess.ProtoReflect.Descriptor instead.
+func (*DiagnosticsSuccess) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *DiagnosticsSuccess) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *DiagnosticsSuccess) GetTotalDiagnostics() int32 {
+	if x != nil {
+		return x.TotalDiagnostics
+	}
+	return 0
 }
 
 type RequestContextResult struct {
@@ -3722,7 +4642,7 @@ type RequestContextResult struct {
 
 func (x *RequestContextResult) Reset() {
 	*x = RequestContextResult{}
-	mi := &file_agent_proto_msgTypes[50]
+	mi := &file_agent_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3734,7 +4654,7 @@ func (x *RequestContextResult) String() string {
 func (*RequestContextResult) ProtoMessage() {}
 
 func (x *RequestContextResult) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[50]
+	mi := &file_agent_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3747,7 +4667,7 @@ func (x *RequestContextResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestContextResult.ProtoReflect.Descriptor instead.
 func (*RequestContextResult) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{50}
+	return file_agent_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *RequestContextResult) GetSuccess() *RequestContextSuccess {
@@ -3766,7 +4686,7 @@ type RequestContextSuccess struct {
 
 func (x *RequestContextSuccess) Reset() {
 	*x = RequestContextSuccess{}
-	mi := &file_agent_proto_msgTypes[51]
+	mi := &file_agent_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3778,7 +4698,7 @@ func (x *RequestContextSuccess) String() string {
 func (*RequestContextSuccess) ProtoMessage() {}
 
 func (x *RequestContextSuccess) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[51]
+	mi := &file_agent_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3791,7 +4711,7 @@ func (x *RequestContextSuccess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestContextSuccess.ProtoReflect.Descriptor instead.
 func (*RequestContextSuccess) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{51}
+	return file_agent_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RequestContextSuccess) GetRequestContext() *RequestContext {
@@ -3816,7 +4736,7 @@ type McpResult struct {
 
 func (x *McpResult) Reset() {
 	*x = McpResult{}
-	mi := &file_agent_proto_msgTypes[52]
+	mi := &file_agent_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3828,7 +4748,7 @@ func (x *McpResult) String() string {
 func (*McpResult) ProtoMessage() {}
 
 func (x *McpResult) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[52]
+	mi := &file_agent_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3841,7 +4761,7 @@ func (x *McpResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use McpResult.ProtoReflect.Descriptor instead.
 func (*McpResult) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{52}
+	return file_agent_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *McpResult) GetResult() isMcpResult_Result {
@@ -3925,7 +4845,7 @@ type McpSuccess struct {
 
 func (x *McpSuccess) Reset() {
 	*x = McpSuccess{}
-	mi := &file_agent_proto_msgTypes[53]
+	mi := &file_agent_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3937,7 +4857,7 @@ func (x *McpSuccess) String() string {
 func (*McpSuccess) ProtoMessage() {}
 
 func (x *McpSuccess) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[53]
+	mi := &file_agent_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3950,7 +4870,7 @@ func (x *McpSuccess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use McpSuccess.ProtoReflect.Descriptor instead.
 func (*McpSuccess) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{53}
+	return file_agent_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *McpSuccess) GetContent() []*McpContent {
@@ -3980,7 +4900,7 @@ type McpContent struct {
 
 func (x *McpContent) Reset() {
 	*x = McpContent{}
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3992,7 +4912,7 @@ func (x *McpContent) String() string {
 func (*McpContent) ProtoMessage() {}
 
 func (x *McpContent) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4005,7 +4925,7 @@ func (x *McpContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use McpContent.ProtoReflect.Descriptor instead.
 func (*McpContent) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{54}
+	return file_agent_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *McpContent) GetContent() isMcpContent_Content {
@@ -4058,7 +4978,7 @@ type McpText struct {
 
 func (x *McpText) Reset() {
 	*x = McpText{}
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4070,7 +4990,7 @@ func (x *McpText) String() string {
 func (*McpText) ProtoMessage() {}
 
 func (x *McpText) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4083,7 +5003,7 @@ func (x *McpText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use McpText.ProtoReflect.Descriptor instead.
 func (*McpText) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{55}
+	return file_agent_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *McpText) GetText() string {
@@ -4103,7 +5023,7 @@ type McpImage struct {
 
 func (x *McpImage) Reset() {
 	*x = McpImage{}
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4115,7 +5035,7 @@ func (x *McpImage) String() string {
 func (*McpImage) ProtoMessage() {}
 
 func (x *McpImage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4128,7 +5048,7 @@ func (x *McpImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use McpImage.ProtoReflect.Descriptor instead.
 func (*McpImage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{56}
+	return file_agent_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *McpImage) GetData() []byte {
@@ -4154,7 +5074,7 @@ type McpError struct {
 
 func (x *McpError) Reset() {
 	*x = McpError{}
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4166,7 +5086,7 @@ func (x *McpError) String() string {
 func (*McpError) ProtoMessage() {}
 
 func (x *McpError) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4179,7 +5099,7 @@ func (x *McpError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use McpError.ProtoReflect.Descriptor instead.
 func (*McpError) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{57}
+	return file_agent_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *McpError) GetError() string {
@@ -4198,7 +5118,7 @@ type McpRejected struct {
 
 func (x *McpRejected) Reset() {
 	*x = McpRejected{}
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4210,7 +5130,7 @@ func (x *McpRejected) String() string {
 func (*McpRejected) ProtoMessage() {}
 
 func (x *McpRejected) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4223,7 +5143,7 @@ func (x *McpRejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use McpRejected.ProtoReflect.Descriptor instead.
 func (*McpRejected) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{58}
+	return file_agent_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *McpRejected) GetReason() string {
@@ -4243,7 +5163,7 @@ type McpToolNotFound struct {
 
 func (x *McpToolNotFound) Reset() {
 	*x = McpToolNotFound{}
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4255,7 +5175,7 @@ func (x *McpToolNotFound) String() string {
 func (*McpToolNotFound) ProtoMessage() {}
 
 func (x *McpToolNotFound) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4268,7 +5188,7 @@ func (x *McpToolNotFound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use McpToolNotFound.ProtoReflect.Descriptor instead.
 func (*McpToolNotFound) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{59}
+	return file_agent_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *McpToolNotFound) GetName() string {
@@ -4294,7 +5214,7 @@ type ListMcpResourcesResult struct {
 
 func (x *ListMcpResourcesResult) Reset() {
 	*x = ListMcpResourcesResult{}
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4306,7 +5226,7 @@ func (x *ListMcpResourcesResult) String() string {
 func (*ListMcpResourcesResult) ProtoMessage() {}
 
 func (x *ListMcpResourcesResult) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4319,7 +5239,7 @@ func (x *ListMcpResourcesResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMcpResourcesResult.ProtoReflect.Descriptor instead.
 func (*ListMcpResourcesResult) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{60}
+	return file_agent_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ListMcpResourcesResult) GetSuccess() *Empty {
@@ -4338,7 +5258,7 @@ type ReadMcpResourceResult struct {
 
 func (x *ReadMcpResourceResult) Reset() {
 	*x = ReadMcpResourceResult{}
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4350,7 +5270,7 @@ func (x *ReadMcpResourceResult) String() string {
 func (*ReadMcpResourceResult) ProtoMessage() {}
 
 func (x *ReadMcpResourceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4363,7 +5283,7 @@ func (x *ReadMcpResourceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadMcpResourceResult.ProtoReflect.Descriptor instead.
 func (*ReadMcpResourceResult) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{61}
+	return file_agent_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ReadMcpResourceResult) GetRejected() *PathRejected {
@@ -4374,15 +5294,19 @@ func (x *ReadMcpResourceResult) GetRejected() *PathRejected {
 }
 
 type FetchResult struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Error         *FetchError            `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Result:
+	//
+	//	*FetchResult_Success
+	//	*FetchResult_Error
+	Result        isFetchResult_Result `protobuf_oneof:"result"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4394,7 +5318,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4407,14 +5331,116 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{62}
+	return file_agent_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *FetchResult) GetResult() isFetchResult_Result {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *FetchResult) GetSuccess() *FetchSuccess {
+	if x != nil {
+		if x, ok := x.Result.(*FetchResult_Success); ok {
+			return x.Success
+		}
+	}
+	return nil
 }
 
 func (x *FetchResult) GetError() *FetchError {
 	if x != nil {
-		return x.Error
+		if x, ok := x.Result.(*FetchResult_Error); ok {
+			return x.Error
+		}
 	}
 	return nil
+}
+
+type isFetchResult_Result interface {
+	isFetchResult_Result()
+}
+
+type FetchResult_Success struct {
+	Success *FetchSuccess `protobuf:"bytes,1,opt,name=success,proto3,oneof"`
+}
+
+type FetchResult_Error struct {
+	Error *FetchError `protobuf:"bytes,2,opt,name=error,proto3,oneof"`
+}
+
+func (*FetchResult_Success) isFetchResult_Result() {}
+
+func (*FetchResult_Error) isFetchResult_Result() {}
+
+type FetchSuccess struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Content       string                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	StatusCode    int32                  `protobuf:"varint,3,opt,name=status_code,json=statusCode,proto3" json:"status_code,omitempty"`
+	ContentType   string                 `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchSuccess) Reset() {
+	*x = FetchSuccess{}
+	mi := &file_agent_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchSuccess) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchSuccess) ProtoMessage() {}
+
+func (x *FetchSuccess) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchSuccess.ProtoReflect.Descriptor instead.
+func (*FetchSuccess) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *FetchSuccess) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *FetchSuccess) GetContent() string {
+	if x != nil {
+		return x.Content
+	}
+	return ""
+}
+
+func (x *FetchSuccess) GetStatusCode() int32 {
+	if x != nil {
+		return x.StatusCode
+	}
+	return 0
+}
+
+func (x *FetchSuccess) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
 }
 
 type FetchError struct {
@@ -4427,7 +5453,7 @@ type FetchError struct {
 
 func (x *FetchError) Reset() {
 	*x = FetchError{}
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4439,7 +5465,7 @@ func (x *FetchError) String() string {
 func (*FetchError) ProtoMessage() {}
 
 func (x *FetchError) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4452,7 +5478,7 @@ func (x *FetchError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchError.ProtoReflect.Descriptor instead.
 func (*FetchError) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{63}
+	return file_agent_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *FetchError) GetUrl() string {
@@ -4478,7 +5504,7 @@ type WriteShellStdinResult struct {
 
 func (x *WriteShellStdinResult) Reset() {
 	*x = WriteShellStdinResult{}
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4490,7 +5516,7 @@ func (x *WriteShellStdinResult) String() string {
 func (*WriteShellStdinResult) ProtoMessage() {}
 
 func (x *WriteShellStdinResult) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4503,7 +5529,7 @@ func (x *WriteShellStdinResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteShellStdinResult.ProtoReflect.Descriptor instead.
 func (*WriteShellStdinResult) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{64}
+	return file_agent_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *WriteShellStdinResult) GetError() *GrepError {
@@ -4522,7 +5548,7 @@ type McpStateResult struct {
 
 func (x *McpStateResult) Reset() {
 	*x = McpStateResult{}
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4534,7 +5560,7 @@ func (x *McpStateResult) String() string {
 func (*McpStateResult) ProtoMessage() {}
 
 func (x *McpStateResult) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4547,7 +5573,7 @@ func (x *McpStateResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use McpStateResult.ProtoReflect.Descriptor instead.
 func (*McpStateResult) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{65}
+	return file_agent_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *McpStateResult) GetSuccess() *McpStateSuccess {
@@ -4566,7 +5592,7 @@ type McpStateSuccess struct {
 
 func (x *McpStateSuccess) Reset() {
 	*x = McpStateSuccess{}
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4578,7 +5604,7 @@ func (x *McpStateSuccess) String() string {
 func (*McpStateSuccess) ProtoMessage() {}
 
 func (x *McpStateSuccess) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4591,7 +5617,7 @@ func (x *McpStateSuccess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use McpStateSuccess.ProtoReflect.Descriptor instead.
 func (*McpStateSuccess) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{66}
+	return file_agent_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *McpStateSuccess) GetServers() []*McpStateServer {
@@ -4612,7 +5638,7 @@ type McpStateServer struct {
 
 func (x *McpStateServer) Reset() {
 	*x = McpStateServer{}
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4624,7 +5650,7 @@ func (x *McpStateServer) String() string {
 func (*McpStateServer) ProtoMessage() {}
 
 func (x *McpStateServer) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4637,7 +5663,7 @@ func (x *McpStateServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use McpStateServer.ProtoReflect.Descriptor instead.
 func (*McpStateServer) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{67}
+	return file_agent_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *McpStateServer) GetServerName() string {
@@ -4680,7 +5706,7 @@ type InteractionResponse struct {
 
 func (x *InteractionResponse) Reset() {
 	*x = InteractionResponse{}
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4692,7 +5718,7 @@ func (x *InteractionResponse) String() string {
 func (*InteractionResponse) ProtoMessage() {}
 
 func (x *InteractionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4705,7 +5731,7 @@ func (x *InteractionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InteractionResponse.ProtoReflect.Descriptor instead.
 func (*InteractionResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{68}
+	return file_agent_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *InteractionResponse) GetId() uint32 {
@@ -4844,7 +5870,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4856,7 +5882,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4869,7 +5895,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{69}
+	return file_agent_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Verdict) GetResult() isVerdict_Result {
@@ -4922,7 +5948,7 @@ type Reason struct {
 
 func (x *Reason) Reset() {
 	*x = Reason{}
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4934,7 +5960,7 @@ func (x *Reason) String() string {
 func (*Reason) ProtoMessage() {}
 
 func (x *Reason) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4947,7 +5973,7 @@ func (x *Reason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reason.ProtoReflect.Descriptor instead.
 func (*Reason) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{70}
+	return file_agent_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Reason) GetReason() string {
@@ -4966,7 +5992,7 @@ type QuestionAnswer struct {
 
 func (x *QuestionAnswer) Reset() {
 	*x = QuestionAnswer{}
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4978,7 +6004,7 @@ func (x *QuestionAnswer) String() string {
 func (*QuestionAnswer) ProtoMessage() {}
 
 func (x *QuestionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4991,7 +6017,7 @@ func (x *QuestionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuestionAnswer.ProtoReflect.Descriptor instead.
 func (*QuestionAnswer) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{71}
+	return file_agent_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *QuestionAnswer) GetResult() *QuestionResult {
@@ -5010,7 +6036,7 @@ type QuestionResult struct {
 
 func (x *QuestionResult) Reset() {
 	*x = QuestionResult{}
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5022,7 +6048,7 @@ func (x *QuestionResult) String() string {
 func (*QuestionResult) ProtoMessage() {}
 
 func (x *QuestionResult) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5035,7 +6061,7 @@ func (x *QuestionResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuestionResult.ProtoReflect.Descriptor instead.
 func (*QuestionResult) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{72}
+	return file_agent_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *QuestionResult) GetRejected() *Reason {
@@ -5054,7 +6080,7 @@ type PlanAnswer struct {
 
 func (x *PlanAnswer) Reset() {
 	*x = PlanAnswer{}
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5066,7 +6092,7 @@ func (x *PlanAnswer) String() string {
 func (*PlanAnswer) ProtoMessage() {}
 
 func (x *PlanAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5079,7 +6105,7 @@ func (x *PlanAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanAnswer.ProtoReflect.Descriptor instead.
 func (*PlanAnswer) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{73}
+	return file_agent_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *PlanAnswer) GetResult() *PlanResult {
@@ -5102,7 +6128,7 @@ type PlanResult struct {
 
 func (x *PlanResult) Reset() {
 	*x = PlanResult{}
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5114,7 +6140,7 @@ func (x *PlanResult) String() string {
 func (*PlanResult) ProtoMessage() {}
 
 func (x *PlanResult) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5127,7 +6153,7 @@ func (x *PlanResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResult.ProtoReflect.Descriptor instead.
 func (*PlanResult) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{74}
+	return file_agent_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *PlanResult) GetResult() isPlanResult_Result {
@@ -5188,7 +6214,7 @@ type AgentServerMessage struct {
 
 func (x *AgentServerMessage) Reset() {
 	*x = AgentServerMessage{}
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5200,7 +6226,7 @@ func (x *AgentServerMessage) String() string {
 func (*AgentServerMessage) ProtoMessage() {}
 
 func (x *AgentServerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5213,7 +6239,7 @@ func (x *AgentServerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentServerMessage.ProtoReflect.Descriptor instead.
 func (*AgentServerMessage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{75}
+	return file_agent_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *AgentServerMessage) GetMessage() isAgentServerMessage_Message {
@@ -5335,7 +6361,7 @@ type InteractionUpdate struct {
 
 func (x *InteractionUpdate) Reset() {
 	*x = InteractionUpdate{}
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5347,7 +6373,7 @@ func (x *InteractionUpdate) String() string {
 func (*InteractionUpdate) ProtoMessage() {}
 
 func (x *InteractionUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5360,7 +6386,7 @@ func (x *InteractionUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InteractionUpdate.ProtoReflect.Descriptor instead.
 func (*InteractionUpdate) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{76}
+	return file_agent_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *InteractionUpdate) GetMessage() isInteractionUpdate_Message {
@@ -5489,7 +6515,7 @@ type TextDelta struct {
 
 func (x *TextDelta) Reset() {
 	*x = TextDelta{}
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5501,7 +6527,7 @@ func (x *TextDelta) String() string {
 func (*TextDelta) ProtoMessage() {}
 
 func (x *TextDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5514,7 +6540,7 @@ func (x *TextDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TextDelta.ProtoReflect.Descriptor instead.
 func (*TextDelta) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{77}
+	return file_agent_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *TextDelta) GetText() string {
@@ -5540,7 +6566,7 @@ type ThinkingDelta struct {
 
 func (x *ThinkingDelta) Reset() {
 	*x = ThinkingDelta{}
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5552,7 +6578,7 @@ func (x *ThinkingDelta) String() string {
 func (*ThinkingDelta) ProtoMessage() {}
 
 func (x *ThinkingDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5565,7 +6591,7 @@ func (x *ThinkingDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkingDelta.ProtoReflect.Descriptor instead.
 func (*ThinkingDelta) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{78}
+	return file_agent_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ThinkingDelta) GetText() string {
@@ -5584,7 +6610,7 @@ type TokenDelta struct {
 
 func (x *TokenDelta) Reset() {
 	*x = TokenDelta{}
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5596,7 +6622,7 @@ func (x *TokenDelta) String() string {
 func (*TokenDelta) ProtoMessage() {}
 
 func (x *TokenDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5609,7 +6635,7 @@ func (x *TokenDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenDelta.ProtoReflect.Descriptor instead.
 func (*TokenDelta) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{79}
+	return file_agent_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *TokenDelta) GetTokens() int32 {
@@ -5629,7 +6655,7 @@ type ToolCallUpdate struct {
 
 func (x *ToolCallUpdate) Reset() {
 	*x = ToolCallUpdate{}
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5641,7 +6667,7 @@ func (x *ToolCallUpdate) String() string {
 func (*ToolCallUpdate) ProtoMessage() {}
 
 func (x *ToolCallUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5654,7 +6680,7 @@ func (x *ToolCallUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallUpdate.ProtoReflect.Descriptor instead.
 func (*ToolCallUpdate) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{80}
+	return file_agent_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ToolCallUpdate) GetCallId() string {
@@ -5680,7 +6706,7 @@ type ToolCall struct {
 
 func (x *ToolCall) Reset() {
 	*x = ToolCall{}
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5692,7 +6718,7 @@ func (x *ToolCall) String() string {
 func (*ToolCall) ProtoMessage() {}
 
 func (x *ToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5705,7 +6731,7 @@ func (x *ToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
 func (*ToolCall) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{81}
+	return file_agent_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ToolCall) GetMcpToolCall() *McpToolCall {
@@ -5724,7 +6750,7 @@ type McpToolCall struct {
 
 func (x *McpToolCall) Reset() {
 	*x = McpToolCall{}
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5736,7 +6762,7 @@ func (x *McpToolCall) String() string {
 func (*McpToolCall) ProtoMessage() {}
 
 func (x *McpToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5749,7 +6775,7 @@ func (x *McpToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use McpToolCall.ProtoReflect.Descriptor instead.
 func (*McpToolCall) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{82}
+	return file_agent_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *McpToolCall) GetArgs() *McpArgs {
@@ -5772,7 +6798,7 @@ type TurnEnded struct {
 
 func (x *TurnEnded) Reset() {
 	*x = TurnEnded{}
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5784,7 +6810,7 @@ func (x *TurnEnded) String() string {
 func (*TurnEnded) ProtoMessage() {}
 
 func (x *TurnEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5797,7 +6823,7 @@ func (x *TurnEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnEnded.ProtoReflect.Descriptor instead.
 func (*TurnEnded) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{83}
+	return file_agent_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *TurnEnded) GetInputTokens() int64 {
@@ -5844,7 +6870,7 @@ type ToolRequestsListed struct {
 
 func (x *ToolRequestsListed) Reset() {
 	*x = ToolRequestsListed{}
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5856,7 +6882,7 @@ func (x *ToolRequestsListed) String() string {
 func (*ToolRequestsListed) ProtoMessage() {}
 
 func (x *ToolRequestsListed) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5869,7 +6895,7 @@ func (x *ToolRequestsListed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolRequestsListed.ProtoReflect.Descriptor instead.
 func (*ToolRequestsListed) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{84}
+	return file_agent_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ToolRequestsListed) GetCallCount() uint32 {
@@ -5893,7 +6919,7 @@ type KvServerMessage struct {
 
 func (x *KvServerMessage) Reset() {
 	*x = KvServerMessage{}
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5905,7 +6931,7 @@ func (x *KvServerMessage) String() string {
 func (*KvServerMessage) ProtoMessage() {}
 
 func (x *KvServerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5918,7 +6944,7 @@ func (x *KvServerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KvServerMessage.ProtoReflect.Descriptor instead.
 func (*KvServerMessage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{85}
+	return file_agent_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *KvServerMessage) GetId() uint32 {
@@ -5978,7 +7004,7 @@ type GetBlobArgs struct {
 
 func (x *GetBlobArgs) Reset() {
 	*x = GetBlobArgs{}
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5990,7 +7016,7 @@ func (x *GetBlobArgs) String() string {
 func (*GetBlobArgs) ProtoMessage() {}
 
 func (x *GetBlobArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6003,7 +7029,7 @@ func (x *GetBlobArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobArgs.ProtoReflect.Descriptor instead.
 func (*GetBlobArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{86}
+	return file_agent_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *GetBlobArgs) GetBlobId() []byte {
@@ -6023,7 +7049,7 @@ type SetBlobArgs struct {
 
 func (x *SetBlobArgs) Reset() {
 	*x = SetBlobArgs{}
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6035,7 +7061,7 @@ func (x *SetBlobArgs) String() string {
 func (*SetBlobArgs) ProtoMessage() {}
 
 func (x *SetBlobArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6048,7 +7074,7 @@ func (x *SetBlobArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetBlobArgs.ProtoReflect.Descriptor instead.
 func (*SetBlobArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{87}
+	return file_agent_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *SetBlobArgs) GetBlobId() []byte {
@@ -6074,7 +7100,7 @@ type ExecServerControlMessage struct {
 
 func (x *ExecServerControlMessage) Reset() {
 	*x = ExecServerControlMessage{}
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6086,7 +7112,7 @@ func (x *ExecServerControlMessage) String() string {
 func (*ExecServerControlMessage) ProtoMessage() {}
 
 func (x *ExecServerControlMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6099,7 +7125,7 @@ func (x *ExecServerControlMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecServerControlMessage.ProtoReflect.Descriptor instead.
 func (*ExecServerControlMessage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{88}
+	return file_agent_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ExecServerControlMessage) GetAbort() *ExecID {
@@ -6142,7 +7168,7 @@ type ExecServerMessage struct {
 
 func (x *ExecServerMessage) Reset() {
 	*x = ExecServerMessage{}
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6154,7 +7180,7 @@ func (x *ExecServerMessage) String() string {
 func (*ExecServerMessage) ProtoMessage() {}
 
 func (x *ExecServerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6167,7 +7193,7 @@ func (x *ExecServerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecServerMessage.ProtoReflect.Descriptor instead.
 func (*ExecServerMessage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{89}
+	return file_agent_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *ExecServerMessage) GetId() uint32 {
@@ -6209,7 +7235,7 @@ func (x *ExecServerMessage) GetWriteArgs() *WriteArgs {
 	return nil
 }
 
-func (x *ExecServerMessage) GetDeleteArgs() *PathArgs {
+func (x *ExecServerMessage) GetDeleteArgs() *Path {
 	if x != nil {
 		if x, ok := x.Message.(*ExecServerMessage_DeleteArgs); ok {
 			return x.DeleteArgs
@@ -6236,7 +7262,7 @@ func (x *ExecServerMessage) GetReadArgs() *ReadArgs {
 	return nil
 }
 
-func (x *ExecServerMessage) GetLsArgs() *PathArgs {
+func (x *ExecServerMessage) GetLsArgs() *LsArgs {
 	if x != nil {
 		if x, ok := x.Message.(*ExecServerMessage_LsArgs); ok {
 			return x.LsArgs
@@ -6245,7 +7271,7 @@ func (x *ExecServerMessage) GetLsArgs() *PathArgs {
 	return nil
 }
 
-func (x *ExecServerMessage) GetDiagnosticsArgs() *PathArgs {
+func (x *ExecServerMessage) GetDiagnosticsArgs() *Path {
 	if x != nil {
 		if x, ok := x.Message.(*ExecServerMessage_DiagnosticsArgs); ok {
 			return x.DiagnosticsArgs
@@ -6384,7 +7410,7 @@ type ExecServerMessage_WriteArgs struct {
 }
 
 type ExecServerMessage_DeleteArgs struct {
-	DeleteArgs *PathArgs `protobuf:"bytes,4,opt,name=delete_args,json=deleteArgs,proto3,oneof"`
+	DeleteArgs *Path `protobuf:"bytes,4,opt,name=delete_args,json=deleteArgs,proto3,oneof"`
 }
 
 type ExecServerMessage_GrepArgs struct {
@@ -6396,11 +7422,11 @@ type ExecServerMessage_ReadArgs struct {
 }
 
 type ExecServerMessage_LsArgs struct {
-	LsArgs *PathArgs `protobuf:"bytes,8,opt,name=ls_args,json=lsArgs,proto3,oneof"`
+	LsArgs *LsArgs `protobuf:"bytes,8,opt,name=ls_args,json=lsArgs,proto3,oneof"`
 }
 
 type ExecServerMessage_DiagnosticsArgs struct {
-	DiagnosticsArgs *PathArgs `protobuf:"bytes,9,opt,name=diagnostics_args,json=diagnosticsArgs,proto3,oneof"`
+	DiagnosticsArgs *Path `protobuf:"bytes,9,opt,name=diagnostics_args,json=diagnosticsArgs,proto3,oneof"`
 }
 
 type ExecServerMessage_RequestContextArgs struct {
@@ -6508,7 +7534,7 @@ type McpArgs struct {
 
 func (x *McpArgs) Reset() {
 	*x = McpArgs{}
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6520,7 +7546,7 @@ func (x *McpArgs) String() string {
 func (*McpArgs) ProtoMessage() {}
 
 func (x *McpArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6533,7 +7559,7 @@ func (x *McpArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use McpArgs.ProtoReflect.Descriptor instead.
 func (*McpArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{90}
+	return file_agent_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *McpArgs) GetName() string {
@@ -6575,14 +7601,20 @@ type ShellArgs struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Command          string                 `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`
 	WorkingDirectory string                 `protobuf:"bytes,2,opt,name=working_directory,json=workingDirectory,proto3" json:"working_directory,omitempty"`
-	Description      *string                `protobuf:"bytes,15,opt,name=description,proto3,oneof" json:"description,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// In milliseconds; 0 is the client's own. hard_timeout ends the command where timeout would only stop waiting for it.
+	Timeout int32 `protobuf:"varint,3,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// The service's own reading of the command, which the vendor's client demands.
+	ParsingResult *Empty  `protobuf:"bytes,8,opt,name=parsing_result,json=parsingResult,proto3" json:"parsing_result,omitempty"`
+	SkipApproval  bool    `protobuf:"varint,12,opt,name=skip_approval,json=skipApproval,proto3" json:"skip_approval,omitempty"`
+	HardTimeout   *int32  `protobuf:"varint,14,opt,name=hard_timeout,json=hardTimeout,proto3,oneof" json:"hard_timeout,omitempty"`
+	Description   *string `protobuf:"bytes,15,opt,name=description,proto3,oneof" json:"description,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ShellArgs) Reset() {
 	*x = ShellArgs{}
-	mi := &file_agent_proto_msgTypes[91]
+	mi := &file_agent_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6594,7 +7626,7 @@ func (x *ShellArgs) String() string {
 func (*ShellArgs) ProtoMessage() {}
 
 func (x *ShellArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[91]
+	mi := &file_agent_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6607,7 +7639,7 @@ func (x *ShellArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShellArgs.ProtoReflect.Descriptor instead.
 func (*ShellArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{91}
+	return file_agent_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *ShellArgs) GetCommand() string {
@@ -6622,6 +7654,34 @@ func (x *ShellArgs) GetWorkingDirectory() string {
 		return x.WorkingDirectory
 	}
 	return ""
+}
+
+func (x *ShellArgs) GetTimeout() int32 {
+	if x != nil {
+		return x.Timeout
+	}
+	return 0
+}
+
+func (x *ShellArgs) GetParsingResult() *Empty {
+	if x != nil {
+		return x.ParsingResult
+	}
+	return nil
+}
+
+func (x *ShellArgs) GetSkipApproval() bool {
+	if x != nil {
+		return x.SkipApproval
+	}
+	return false
+}
+
+func (x *ShellArgs) GetHardTimeout() int32 {
+	if x != nil && x.HardTimeout != nil {
+		return *x.HardTimeout
+	}
+	return 0
 }
 
 func (x *ShellArgs) GetDescription() string {
@@ -6643,7 +7703,7 @@ type WriteArgs struct {
 
 func (x *WriteArgs) Reset() {
 	*x = WriteArgs{}
-	mi := &file_agent_proto_msgTypes[92]
+	mi := &file_agent_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6655,7 +7715,7 @@ func (x *WriteArgs) String() string {
 func (*WriteArgs) ProtoMessage() {}
 
 func (x *WriteArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[92]
+	mi := &file_agent_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6668,7 +7728,7 @@ func (x *WriteArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteArgs.ProtoReflect.Descriptor instead.
 func (*WriteArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{92}
+	return file_agent_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *WriteArgs) GetPath() string {
@@ -6699,28 +7759,29 @@ func (x *WriteArgs) GetFileBytes() []byte {
 	return nil
 }
 
-type PathArgs struct {
+type LsArgs struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Ignore        []string               `protobuf:"bytes,2,rep,name=ignore,proto3" json:"ignore,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *PathArgs) Reset() {
-	*x = PathArgs{}
-	mi := &file_agent_proto_msgTypes[93]
+func (x *LsArgs) Reset() {
+	*x = LsArgs{}
+	mi := &file_agent_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *PathArgs) String() string {
+func (x *LsArgs) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*PathArgs) ProtoMessage() {}
+func (*LsArgs) ProtoMessage() {}
 
-func (x *PathArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[93]
+func (x *LsArgs) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6731,16 +7792,23 @@ func (x *PathArgs) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use PathArgs.ProtoReflect.Descriptor instead.
-func (*PathArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{93}
+// Deprecated: Use LsArgs.ProtoReflect.Descriptor instead.
+func (*LsArgs) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{102}
 }
 
-func (x *PathArgs) GetPath() string {
+func (x *LsArgs) GetPath() string {
 	if x != nil {
 		return x.Path
 	}
 	return ""
+}
+
+func (x *LsArgs) GetIgnore() []string {
+	if x != nil {
+		return x.Ignore
+	}
+	return nil
 }
 
 type FetchArgs struct {
@@ -6752,7 +7820,7 @@ type FetchArgs struct {
 
 func (x *FetchArgs) Reset() {
 	*x = FetchArgs{}
-	mi := &file_agent_proto_msgTypes[94]
+	mi := &file_agent_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6764,7 +7832,7 @@ func (x *FetchArgs) String() string {
 func (*FetchArgs) ProtoMessage() {}
 
 func (x *FetchArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[94]
+	mi := &file_agent_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6777,7 +7845,7 @@ func (x *FetchArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchArgs.ProtoReflect.Descriptor instead.
 func (*FetchArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{94}
+	return file_agent_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *FetchArgs) GetUrl() string {
@@ -6788,18 +7856,28 @@ func (x *FetchArgs) GetUrl() string {
 }
 
 type GrepArgs struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Pattern       string                 `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
-	Path          *string                `protobuf:"bytes,2,opt,name=path,proto3,oneof" json:"path,omitempty"`
-	Glob          *string                `protobuf:"bytes,3,opt,name=glob,proto3,oneof" json:"glob,omitempty"`
-	OutputMode    *string                `protobuf:"bytes,4,opt,name=output_mode,json=outputMode,proto3,oneof" json:"output_mode,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Pattern         string                 `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	Path            *string                `protobuf:"bytes,2,opt,name=path,proto3,oneof" json:"path,omitempty"`
+	Glob            *string                `protobuf:"bytes,3,opt,name=glob,proto3,oneof" json:"glob,omitempty"`
+	OutputMode      *string                `protobuf:"bytes,4,opt,name=output_mode,json=outputMode,proto3,oneof" json:"output_mode,omitempty"`
+	ContextBefore   *int32                 `protobuf:"varint,5,opt,name=context_before,json=contextBefore,proto3,oneof" json:"context_before,omitempty"`
+	ContextAfter    *int32                 `protobuf:"varint,6,opt,name=context_after,json=contextAfter,proto3,oneof" json:"context_after,omitempty"`
+	Context         *int32                 `protobuf:"varint,7,opt,name=context,proto3,oneof" json:"context,omitempty"`
+	CaseInsensitive *bool                  `protobuf:"varint,8,opt,name=case_insensitive,json=caseInsensitive,proto3,oneof" json:"case_insensitive,omitempty"`
+	Type            *string                `protobuf:"bytes,9,opt,name=type,proto3,oneof" json:"type,omitempty"`
+	HeadLimit       *int32                 `protobuf:"varint,10,opt,name=head_limit,json=headLimit,proto3,oneof" json:"head_limit,omitempty"`
+	Multiline       *bool                  `protobuf:"varint,11,opt,name=multiline,proto3,oneof" json:"multiline,omitempty"`
+	Sort            *string                `protobuf:"bytes,12,opt,name=sort,proto3,oneof" json:"sort,omitempty"`
+	SortAscending   *bool                  `protobuf:"varint,13,opt,name=sort_ascending,json=sortAscending,proto3,oneof" json:"sort_ascending,omitempty"`
+	Offset          *int32                 `protobuf:"varint,16,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *GrepArgs) Reset() {
 	*x = GrepArgs{}
-	mi := &file_agent_proto_msgTypes[95]
+	mi := &file_agent_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6811,7 +7889,7 @@ func (x *GrepArgs) String() string {
 func (*GrepArgs) ProtoMessage() {}
 
 func (x *GrepArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[95]
+	mi := &file_agent_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6824,7 +7902,7 @@ func (x *GrepArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepArgs.ProtoReflect.Descriptor instead.
 func (*GrepArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{95}
+	return file_agent_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *GrepArgs) GetPattern() string {
@@ -6855,6 +7933,76 @@ func (x *GrepArgs) GetOutputMode() string {
 	return ""
 }
 
+func (x *GrepArgs) GetContextBefore() int32 {
+	if x != nil && x.ContextBefore != nil {
+		return *x.ContextBefore
+	}
+	return 0
+}
+
+func (x *GrepArgs) GetContextAfter() int32 {
+	if x != nil && x.ContextAfter != nil {
+		return *x.ContextAfter
+	}
+	return 0
+}
+
+func (x *GrepArgs) GetContext() int32 {
+	if x != nil && x.Context != nil {
+		return *x.Context
+	}
+	return 0
+}
+
+func (x *GrepArgs) GetCaseInsensitive() bool {
+	if x != nil && x.CaseInsensitive != nil {
+		return *x.CaseInsensitive
+	}
+	return false
+}
+
+func (x *GrepArgs) GetType() string {
+	if x != nil && x.Type != nil {
+		return *x.Type
+	}
+	return ""
+}
+
+func (x *GrepArgs) GetHeadLimit() int32 {
+	if x != nil && x.HeadLimit != nil {
+		return *x.HeadLimit
+	}
+	return 0
+}
+
+func (x *GrepArgs) GetMultiline() bool {
+	if x != nil && x.Multiline != nil {
+		return *x.Multiline
+	}
+	return false
+}
+
+func (x *GrepArgs) GetSort() string {
+	if x != nil && x.Sort != nil {
+		return *x.Sort
+	}
+	return ""
+}
+
+func (x *GrepArgs) GetSortAscending() bool {
+	if x != nil && x.SortAscending != nil {
+		return *x.SortAscending
+	}
+	return false
+}
+
+func (x *GrepArgs) GetOffset() int32 {
+	if x != nil && x.Offset != nil {
+		return *x.Offset
+	}
+	return 0
+}
+
 type ReadArgs struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
@@ -6866,7 +8014,7 @@ type ReadArgs struct {
 
 func (x *ReadArgs) Reset() {
 	*x = ReadArgs{}
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6878,7 +8026,7 @@ func (x *ReadArgs) String() string {
 func (*ReadArgs) ProtoMessage() {}
 
 func (x *ReadArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6891,7 +8039,7 @@ func (x *ReadArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadArgs.ProtoReflect.Descriptor instead.
 func (*ReadArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{96}
+	return file_agent_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *ReadArgs) GetPath() string {
@@ -6925,7 +8073,7 @@ type ReadMcpResourceArgs struct {
 
 func (x *ReadMcpResourceArgs) Reset() {
 	*x = ReadMcpResourceArgs{}
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6937,7 +8085,7 @@ func (x *ReadMcpResourceArgs) String() string {
 func (*ReadMcpResourceArgs) ProtoMessage() {}
 
 func (x *ReadMcpResourceArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6950,7 +8098,7 @@ func (x *ReadMcpResourceArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadMcpResourceArgs.ProtoReflect.Descriptor instead.
 func (*ReadMcpResourceArgs) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{97}
+	return file_agent_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *ReadMcpResourceArgs) GetServer() string {
@@ -6986,7 +8134,7 @@ type InteractionQuery struct {
 
 func (x *InteractionQuery) Reset() {
 	*x = InteractionQuery{}
-	mi := &file_agent_proto_msgTypes[98]
+	mi := &file_agent_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6998,7 +8146,7 @@ func (x *InteractionQuery) String() string {
 func (*InteractionQuery) ProtoMessage() {}
 
 func (x *InteractionQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[98]
+	mi := &file_agent_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7011,7 +8159,7 @@ func (x *InteractionQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InteractionQuery.ProtoReflect.Descriptor instead.
 func (*InteractionQuery) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{98}
+	return file_agent_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *InteractionQuery) GetId() uint32 {
@@ -7146,7 +8294,7 @@ type BidiRequestId struct {
 
 func (x *BidiRequestId) Reset() {
 	*x = BidiRequestId{}
-	mi := &file_agent_proto_msgTypes[99]
+	mi := &file_agent_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7158,7 +8306,7 @@ func (x *BidiRequestId) String() string {
 func (*BidiRequestId) ProtoMessage() {}
 
 func (x *BidiRequestId) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[99]
+	mi := &file_agent_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7171,7 +8319,7 @@ func (x *BidiRequestId) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BidiRequestId.ProtoReflect.Descriptor instead.
 func (*BidiRequestId) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{99}
+	return file_agent_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *BidiRequestId) GetRequestId() string {
@@ -7194,7 +8342,7 @@ type BidiAppendRequest struct {
 
 func (x *BidiAppendRequest) Reset() {
 	*x = BidiAppendRequest{}
-	mi := &file_agent_proto_msgTypes[100]
+	mi := &file_agent_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7206,7 +8354,7 @@ func (x *BidiAppendRequest) String() string {
 func (*BidiAppendRequest) ProtoMessage() {}
 
 func (x *BidiAppendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[100]
+	mi := &file_agent_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7219,7 +8367,7 @@ func (x *BidiAppendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BidiAppendRequest.ProtoReflect.Descriptor instead.
 func (*BidiAppendRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{100}
+	return file_agent_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *BidiAppendRequest) GetData() string {
@@ -7260,7 +8408,7 @@ type ErrorDetails struct {
 
 func (x *ErrorDetails) Reset() {
 	*x = ErrorDetails{}
-	mi := &file_agent_proto_msgTypes[101]
+	mi := &file_agent_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7272,7 +8420,7 @@ func (x *ErrorDetails) String() string {
 func (*ErrorDetails) ProtoMessage() {}
 
 func (x *ErrorDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[101]
+	mi := &file_agent_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7285,7 +8433,7 @@ func (x *ErrorDetails) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorDetails.ProtoReflect.Descriptor instead.
 func (*ErrorDetails) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{101}
+	return file_agent_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *ErrorDetails) GetError() int32 {
@@ -7312,7 +8460,7 @@ type ErrorText struct {
 
 func (x *ErrorText) Reset() {
 	*x = ErrorText{}
-	mi := &file_agent_proto_msgTypes[102]
+	mi := &file_agent_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7324,7 +8472,7 @@ func (x *ErrorText) String() string {
 func (*ErrorText) ProtoMessage() {}
 
 func (x *ErrorText) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[102]
+	mi := &file_agent_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7337,7 +8485,7 @@ func (x *ErrorText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorText.ProtoReflect.Descriptor instead.
 func (*ErrorText) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{102}
+	return file_agent_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *ErrorText) GetTitle() string {
@@ -7478,18 +8626,31 @@ const file_agent_proto_rawDesc = "" +
 	"\x1fshell_allowlist_precheck_result\x18) \x01(\v2\x1d.drawbridge.cursor.wire.EmptyH\x00R\x1cshellAllowlistPrecheckResult\x12b\n" +
 	"\x1dmcp_allowlist_precheck_result\x18* \x01(\v2\x1d.drawbridge.cursor.wire.EmptyH\x00R\x1amcpAllowlistPrecheckResult\x12m\n" +
 	"#web_fetch_allowlist_precheck_result\x18+ \x01(\v2\x1d.drawbridge.cursor.wire.EmptyH\x00R\x1fwebFetchAllowlistPrecheckResultB\t\n" +
-	"\amessage\"\xe0\x01\n" +
+	"\amessage\"\xa7\x02\n" +
 	"\vShellResult\x12@\n" +
 	"\asuccess\x18\x01 \x01(\v2$.drawbridge.cursor.wire.ShellOutcomeH\x00R\asuccess\x12@\n" +
 	"\afailure\x18\x02 \x01(\v2$.drawbridge.cursor.wire.ShellOutcomeH\x00R\afailure\x12C\n" +
-	"\brejected\x18\x04 \x01(\v2%.drawbridge.cursor.wire.ShellRejectedH\x00R\brejectedB\b\n" +
-	"\x06result\"\xa2\x01\n" +
+	"\brejected\x18\x04 \x01(\v2%.drawbridge.cursor.wire.ShellRejectedH\x00R\brejected\x12E\n" +
+	"\vspawn_error\x18\x05 \x01(\v2\".drawbridge.cursor.wire.ShellErrorH\x00R\n" +
+	"spawnErrorB\b\n" +
+	"\x06result\"\xde\x02\n" +
 	"\fShellOutcome\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x12+\n" +
 	"\x11working_directory\x18\x02 \x01(\tR\x10workingDirectory\x12\x1b\n" +
 	"\texit_code\x18\x03 \x01(\x05R\bexitCode\x12\x16\n" +
+	"\x06signal\x18\x04 \x01(\tR\x06signal\x12\x16\n" +
 	"\x06stdout\x18\x05 \x01(\tR\x06stdout\x12\x16\n" +
-	"\x06stderr\x18\x06 \x01(\tR\x06stderr\"n\n" +
+	"\x06stderr\x18\x06 \x01(\tR\x06stderr\x12%\n" +
+	"\x0eexecution_time\x18\a \x01(\x05R\rexecutionTime\x12P\n" +
+	"\fabort_reason\x18\n" +
+	" \x01(\x0e2(.drawbridge.cursor.wire.ShellAbortReasonH\x00R\vabortReason\x88\x01\x01\x12\x18\n" +
+	"\aaborted\x18\v \x01(\bR\aabortedB\x0f\n" +
+	"\r_abort_reason\"i\n" +
+	"\n" +
+	"ShellError\x12\x18\n" +
+	"\acommand\x18\x01 \x01(\tR\acommand\x12+\n" +
+	"\x11working_directory\x18\x02 \x01(\tR\x10workingDirectory\x12\x14\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\"n\n" +
 	"\rShellRejected\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x12+\n" +
 	"\x11working_directory\x18\x02 \x01(\tR\x10workingDirectory\x12\x16\n" +
@@ -7502,11 +8663,13 @@ const file_agent_proto_rawDesc = "" +
 	"\brejected\x18\x05 \x01(\v2%.drawbridge.cursor.wire.ShellRejectedH\x00R\brejectedB\a\n" +
 	"\x05event\"!\n" +
 	"\vShellOutput\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\tR\x04data\"K\n" +
+	"\x04data\x18\x01 \x01(\tR\x04data\"\xae\x01\n" +
 	"\tShellExit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\rR\x04code\x12\x10\n" +
 	"\x03cwd\x18\x02 \x01(\tR\x03cwd\x12\x18\n" +
-	"\aaborted\x18\x04 \x01(\bR\aaborted\"Z\n" +
+	"\aaborted\x18\x04 \x01(\bR\aaborted\x12P\n" +
+	"\fabort_reason\x18\x05 \x01(\x0e2(.drawbridge.cursor.wire.ShellAbortReasonH\x00R\vabortReason\x88\x01\x01B\x0f\n" +
+	"\r_abort_reason\"Z\n" +
 	"\x15BackgroundShellResult\x12A\n" +
 	"\brejected\x18\x03 \x01(\v2%.drawbridge.cursor.wire.ShellRejectedR\brejected\":\n" +
 	"\fPathRejected\x12\x12\n" +
@@ -7514,21 +8677,44 @@ const file_agent_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"5\n" +
 	"\tPathError\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"\xd8\x01\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"\xe7\x02\n" +
 	"\vWriteResult\x12@\n" +
-	"\asuccess\x18\x01 \x01(\v2$.drawbridge.cursor.wire.WriteSuccessH\x00R\asuccess\x129\n" +
+	"\asuccess\x18\x01 \x01(\v2$.drawbridge.cursor.wire.WriteSuccessH\x00R\asuccess\x12R\n" +
+	"\x11permission_denied\x18\x03 \x01(\v2#.drawbridge.cursor.wire.WriteDeniedH\x00R\x10permissionDenied\x129\n" +
+	"\bno_space\x18\x04 \x01(\v2\x1c.drawbridge.cursor.wire.PathH\x00R\anoSpace\x129\n" +
 	"\x05error\x18\x05 \x01(\v2!.drawbridge.cursor.wire.PathErrorH\x00R\x05error\x12B\n" +
 	"\brejected\x18\x06 \x01(\v2$.drawbridge.cursor.wire.PathRejectedH\x00R\brejectedB\b\n" +
-	"\x06result\"\xbf\x01\n" +
+	"\x06result\"\x1a\n" +
+	"\x04Path\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\"s\n" +
+	"\vWriteDenied\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1c\n" +
+	"\tdirectory\x18\x02 \x01(\tR\tdirectory\x12\x1c\n" +
+	"\toperation\x18\x03 \x01(\tR\toperation\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"\xbf\x01\n" +
 	"\fWriteSuccess\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12#\n" +
 	"\rlines_created\x18\x02 \x01(\x05R\flinesCreated\x12\x1b\n" +
 	"\tfile_size\x18\x03 \x01(\x05R\bfileSize\x12<\n" +
 	"\x18file_content_after_write\x18\x04 \x01(\tH\x00R\x15fileContentAfterWrite\x88\x01\x01B\x1b\n" +
-	"\x19_file_content_after_write\"\\\n" +
-	"\fDeleteResult\x12B\n" +
-	"\brejected\x18\x06 \x01(\v2$.drawbridge.cursor.wire.PathRejectedH\x00R\brejectedB\b\n" +
-	"\x06result\"\x92\x01\n" +
+	"\x19_file_content_after_write\"\xb0\x03\n" +
+	"\fDeleteResult\x12A\n" +
+	"\asuccess\x18\x01 \x01(\v2%.drawbridge.cursor.wire.DeleteSuccessH\x00R\asuccess\x12D\n" +
+	"\x0efile_not_found\x18\x02 \x01(\v2\x1c.drawbridge.cursor.wire.PathH\x00R\ffileNotFound\x12<\n" +
+	"\bnot_file\x18\x03 \x01(\v2\x1f.drawbridge.cursor.wire.NotFileH\x00R\anotFile\x12P\n" +
+	"\x11permission_denied\x18\x04 \x01(\v2!.drawbridge.cursor.wire.PathErrorH\x00R\x10permissionDenied\x12B\n" +
+	"\brejected\x18\x06 \x01(\v2$.drawbridge.cursor.wire.PathRejectedH\x00R\brejected\x129\n" +
+	"\x05error\x18\a \x01(\v2!.drawbridge.cursor.wire.PathErrorH\x00R\x05errorB\b\n" +
+	"\x06result\"\x86\x01\n" +
+	"\rDeleteSuccess\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12!\n" +
+	"\fdeleted_file\x18\x02 \x01(\tR\vdeletedFile\x12\x1b\n" +
+	"\tfile_size\x18\x03 \x01(\x03R\bfileSize\x12!\n" +
+	"\fprev_content\x18\x04 \x01(\tR\vprevContent\">\n" +
+	"\aNotFile\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1f\n" +
+	"\vactual_type\x18\x02 \x01(\tR\n" +
+	"actualType\"\x92\x01\n" +
 	"\n" +
 	"GrepResult\x12?\n" +
 	"\asuccess\x18\x01 \x01(\v2#.drawbridge.cursor.wire.GrepSuccessH\x00R\asuccess\x129\n" +
@@ -7544,40 +8730,74 @@ const file_agent_proto_rawDesc = "" +
 	"\x11workspace_results\x18\x04 \x03(\v29.drawbridge.cursor.wire.GrepSuccess.WorkspaceResultsEntryR\x10workspaceResults\x1af\n" +
 	"\x15WorkspaceResultsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x127\n" +
-	"\x05value\x18\x02 \x01(\v2!.drawbridge.cursor.wire.GrepUnionR\x05value:\x028\x01\"\x91\x01\n" +
+	"\x05value\x18\x02 \x01(\v2!.drawbridge.cursor.wire.GrepUnionR\x05value:\x028\x01\"\xcc\x01\n" +
 	"\tGrepUnion\x129\n" +
+	"\x05count\x18\x01 \x01(\v2!.drawbridge.cursor.wire.GrepCountH\x00R\x05count\x129\n" +
 	"\x05files\x18\x02 \x01(\v2!.drawbridge.cursor.wire.GrepFilesH\x00R\x05files\x12?\n" +
 	"\acontent\x18\x03 \x01(\v2#.drawbridge.cursor.wire.GrepContentH\x00R\acontentB\b\n" +
-	"\x06result\"B\n" +
+	"\x06result\"\xf1\x02\n" +
+	"\tGrepCount\x12=\n" +
+	"\x06counts\x18\x01 \x03(\v2%.drawbridge.cursor.wire.GrepFileCountR\x06counts\x12\x1f\n" +
+	"\vtotal_files\x18\x02 \x01(\x05R\n" +
+	"totalFiles\x12#\n" +
+	"\rtotal_matches\x18\x03 \x01(\x05R\ftotalMatches\x12)\n" +
+	"\x10client_truncated\x18\x04 \x01(\bR\x0fclientTruncated\x12+\n" +
+	"\x11ripgrep_truncated\x18\x05 \x01(\bR\x10ripgrepTruncated\x121\n" +
+	"\x12head_limit_applied\x18\x06 \x01(\x05H\x00R\x10headLimitApplied\x88\x01\x01\x12*\n" +
+	"\x0eoffset_applied\x18\a \x01(\x05H\x01R\roffsetApplied\x88\x01\x01B\x15\n" +
+	"\x13_head_limit_appliedB\x11\n" +
+	"\x0f_offset_applied\"9\n" +
+	"\rGrepFileCount\x12\x12\n" +
+	"\x04file\x18\x01 \x01(\tR\x04file\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x05R\x05count\"\xa3\x02\n" +
 	"\tGrepFiles\x12\x14\n" +
 	"\x05files\x18\x01 \x03(\tR\x05files\x12\x1f\n" +
 	"\vtotal_files\x18\x02 \x01(\x05R\n" +
-	"totalFiles\"\x9a\x01\n" +
+	"totalFiles\x12)\n" +
+	"\x10client_truncated\x18\x03 \x01(\bR\x0fclientTruncated\x12+\n" +
+	"\x11ripgrep_truncated\x18\x04 \x01(\bR\x10ripgrepTruncated\x121\n" +
+	"\x12head_limit_applied\x18\x05 \x01(\x05H\x00R\x10headLimitApplied\x88\x01\x01\x12*\n" +
+	"\x0eoffset_applied\x18\x06 \x01(\x05H\x01R\roffsetApplied\x88\x01\x01B\x15\n" +
+	"\x13_head_limit_appliedB\x11\n" +
+	"\x0f_offset_applied\"\xfb\x02\n" +
 	"\vGrepContent\x12:\n" +
 	"\amatches\x18\x01 \x03(\v2 .drawbridge.cursor.wire.GrepFileR\amatches\x12\x1f\n" +
 	"\vtotal_lines\x18\x02 \x01(\x05R\n" +
 	"totalLines\x12.\n" +
-	"\x13total_matched_lines\x18\x03 \x01(\x05R\x11totalMatchedLines\"Z\n" +
+	"\x13total_matched_lines\x18\x03 \x01(\x05R\x11totalMatchedLines\x12)\n" +
+	"\x10client_truncated\x18\x04 \x01(\bR\x0fclientTruncated\x12+\n" +
+	"\x11ripgrep_truncated\x18\x05 \x01(\bR\x10ripgrepTruncated\x121\n" +
+	"\x12head_limit_applied\x18\x06 \x01(\x05H\x00R\x10headLimitApplied\x88\x01\x01\x12*\n" +
+	"\x0eoffset_applied\x18\a \x01(\x05H\x01R\roffsetApplied\x88\x01\x01B\x15\n" +
+	"\x13_head_limit_appliedB\x11\n" +
+	"\x0f_offset_applied\"Z\n" +
 	"\bGrepFile\x12\x12\n" +
 	"\x04file\x18\x01 \x01(\tR\x04file\x12:\n" +
-	"\amatches\x18\x02 \x03(\v2 .drawbridge.cursor.wire.GrepLineR\amatches\"E\n" +
+	"\amatches\x18\x02 \x03(\v2 .drawbridge.cursor.wire.GrepLineR\amatches\"\x9a\x01\n" +
 	"\bGrepLine\x12\x1f\n" +
 	"\vline_number\x18\x01 \x01(\x05R\n" +
 	"lineNumber\x12\x18\n" +
-	"\acontent\x18\x02 \x01(\tR\acontent\"\xd6\x01\n" +
+	"\acontent\x18\x02 \x01(\tR\acontent\x12+\n" +
+	"\x11content_truncated\x18\x03 \x01(\bR\x10contentTruncated\x12&\n" +
+	"\x0fis_context_line\x18\x04 \x01(\bR\risContextLine\"\xb4\x03\n" +
 	"\n" +
 	"ReadResult\x12?\n" +
 	"\asuccess\x18\x01 \x01(\v2#.drawbridge.cursor.wire.ReadSuccessH\x00R\asuccess\x129\n" +
 	"\x05error\x18\x02 \x01(\v2!.drawbridge.cursor.wire.PathErrorH\x00R\x05error\x12B\n" +
-	"\brejected\x18\x03 \x01(\v2$.drawbridge.cursor.wire.PathRejectedH\x00R\brejectedB\b\n" +
-	"\x06result\"\x9b\x01\n" +
+	"\brejected\x18\x03 \x01(\v2$.drawbridge.cursor.wire.PathRejectedH\x00R\brejected\x12D\n" +
+	"\x0efile_not_found\x18\x04 \x01(\v2\x1c.drawbridge.cursor.wire.PathH\x00R\ffileNotFound\x12K\n" +
+	"\x11permission_denied\x18\x05 \x01(\v2\x1c.drawbridge.cursor.wire.PathH\x00R\x10permissionDenied\x12I\n" +
+	"\finvalid_file\x18\x06 \x01(\v2$.drawbridge.cursor.wire.PathRejectedH\x00R\vinvalidFileB\b\n" +
+	"\x06result\"\xde\x01\n" +
 	"\vReadSuccess\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1a\n" +
 	"\acontent\x18\x02 \x01(\tH\x00R\acontent\x12\x14\n" +
 	"\x04data\x18\x05 \x01(\fH\x00R\x04data\x12\x1f\n" +
 	"\vtotal_lines\x18\x03 \x01(\x05R\n" +
 	"totalLines\x12\x1b\n" +
-	"\tfile_size\x18\x04 \x01(\x03R\bfileSizeB\b\n" +
+	"\tfile_size\x18\x04 \x01(\x03R\bfileSize\x12\x1c\n" +
+	"\ttruncated\x18\x06 \x01(\bR\ttruncated\x12#\n" +
+	"\rrange_applied\x18\b \x01(\bR\frangeAppliedB\b\n" +
 	"\x06output\"\xd2\x01\n" +
 	"\bLsResult\x12=\n" +
 	"\asuccess\x18\x01 \x01(\v2!.drawbridge.cursor.wire.LsSuccessH\x00R\asuccess\x129\n" +
@@ -7592,9 +8812,15 @@ const file_agent_proto_rawDesc = "" +
 	"\x0echildren_files\x18\x03 \x03(\v2\x1e.drawbridge.cursor.wire.LsFileR\rchildrenFiles\x126\n" +
 	"\x17children_were_processed\x18\x04 \x01(\bR\x15childrenWereProcessed\"\x1c\n" +
 	"\x06LsFile\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"U\n" +
-	"\x11DiagnosticsResult\x12@\n" +
-	"\brejected\x18\x03 \x01(\v2$.drawbridge.cursor.wire.PathRejectedR\brejected\"_\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xef\x01\n" +
+	"\x11DiagnosticsResult\x12F\n" +
+	"\asuccess\x18\x01 \x01(\v2*.drawbridge.cursor.wire.DiagnosticsSuccessH\x00R\asuccess\x12B\n" +
+	"\brejected\x18\x03 \x01(\v2$.drawbridge.cursor.wire.PathRejectedH\x00R\brejected\x12D\n" +
+	"\x0efile_not_found\x18\x04 \x01(\v2\x1c.drawbridge.cursor.wire.PathH\x00R\ffileNotFoundB\b\n" +
+	"\x06result\"U\n" +
+	"\x12DiagnosticsSuccess\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12+\n" +
+	"\x11total_diagnostics\x18\x03 \x01(\x05R\x10totalDiagnostics\"_\n" +
 	"\x14RequestContextResult\x12G\n" +
 	"\asuccess\x18\x01 \x01(\v2-.drawbridge.cursor.wire.RequestContextSuccessR\asuccess\"h\n" +
 	"\x15RequestContextSuccess\x12O\n" +
@@ -7629,9 +8855,17 @@ const file_agent_proto_rawDesc = "" +
 	"\x16ListMcpResourcesResult\x127\n" +
 	"\asuccess\x18\x01 \x01(\v2\x1d.drawbridge.cursor.wire.EmptyR\asuccess\"Y\n" +
 	"\x15ReadMcpResourceResult\x12@\n" +
-	"\brejected\x18\x03 \x01(\v2$.drawbridge.cursor.wire.PathRejectedR\brejected\"G\n" +
-	"\vFetchResult\x128\n" +
-	"\x05error\x18\x02 \x01(\v2\".drawbridge.cursor.wire.FetchErrorR\x05error\"4\n" +
+	"\brejected\x18\x03 \x01(\v2$.drawbridge.cursor.wire.PathRejectedR\brejected\"\x95\x01\n" +
+	"\vFetchResult\x12@\n" +
+	"\asuccess\x18\x01 \x01(\v2$.drawbridge.cursor.wire.FetchSuccessH\x00R\asuccess\x12:\n" +
+	"\x05error\x18\x02 \x01(\v2\".drawbridge.cursor.wire.FetchErrorH\x00R\x05errorB\b\n" +
+	"\x06result\"~\n" +
+	"\fFetchSuccess\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x18\n" +
+	"\acontent\x18\x02 \x01(\tR\acontent\x12\x1f\n" +
+	"\vstatus_code\x18\x03 \x01(\x05R\n" +
+	"statusCode\x12!\n" +
+	"\fcontent_type\x18\x04 \x01(\tR\vcontentType\"4\n" +
 	"\n" +
 	"FetchError\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
@@ -7735,20 +8969,20 @@ const file_agent_proto_rawDesc = "" +
 	"\ablob_id\x18\x01 \x01(\fR\x06blobId\x12\x1b\n" +
 	"\tblob_data\x18\x02 \x01(\fR\bblobData\"P\n" +
 	"\x18ExecServerControlMessage\x124\n" +
-	"\x05abort\x18\x01 \x01(\v2\x1e.drawbridge.cursor.wire.ExecIDR\x05abort\"\xa1\r\n" +
+	"\x05abort\x18\x01 \x01(\v2\x1e.drawbridge.cursor.wire.ExecIDR\x05abort\"\x97\r\n" +
 	"\x11ExecServerMessage\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x17\n" +
 	"\aexec_id\x18\x0f \x01(\tR\x06execId\x12B\n" +
 	"\n" +
 	"shell_args\x18\x02 \x01(\v2!.drawbridge.cursor.wire.ShellArgsH\x00R\tshellArgs\x12B\n" +
 	"\n" +
-	"write_args\x18\x03 \x01(\v2!.drawbridge.cursor.wire.WriteArgsH\x00R\twriteArgs\x12C\n" +
-	"\vdelete_args\x18\x04 \x01(\v2 .drawbridge.cursor.wire.PathArgsH\x00R\n" +
+	"write_args\x18\x03 \x01(\v2!.drawbridge.cursor.wire.WriteArgsH\x00R\twriteArgs\x12?\n" +
+	"\vdelete_args\x18\x04 \x01(\v2\x1c.drawbridge.cursor.wire.PathH\x00R\n" +
 	"deleteArgs\x12?\n" +
 	"\tgrep_args\x18\x05 \x01(\v2 .drawbridge.cursor.wire.GrepArgsH\x00R\bgrepArgs\x12?\n" +
-	"\tread_args\x18\a \x01(\v2 .drawbridge.cursor.wire.ReadArgsH\x00R\breadArgs\x12;\n" +
-	"\als_args\x18\b \x01(\v2 .drawbridge.cursor.wire.PathArgsH\x00R\x06lsArgs\x12M\n" +
-	"\x10diagnostics_args\x18\t \x01(\v2 .drawbridge.cursor.wire.PathArgsH\x00R\x0fdiagnosticsArgs\x12Q\n" +
+	"\tread_args\x18\a \x01(\v2 .drawbridge.cursor.wire.ReadArgsH\x00R\breadArgs\x129\n" +
+	"\als_args\x18\b \x01(\v2\x1e.drawbridge.cursor.wire.LsArgsH\x00R\x06lsArgs\x12I\n" +
+	"\x10diagnostics_args\x18\t \x01(\v2\x1c.drawbridge.cursor.wire.PathH\x00R\x0fdiagnosticsArgs\x12Q\n" +
 	"\x14request_context_args\x18\n" +
 	" \x01(\v2\x1d.drawbridge.cursor.wire.EmptyH\x00R\x12requestContextArgs\x12<\n" +
 	"\bmcp_args\x18\v \x01(\v2\x1f.drawbridge.cursor.wire.McpArgsH\x00R\amcpArgs\x12O\n" +
@@ -7774,31 +9008,62 @@ const file_agent_proto_rawDesc = "" +
 	"\ttool_name\x18\x05 \x01(\tR\btoolName\x1aO\n" +
 	"\tArgsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
-	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\x89\x01\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\xc7\x02\n" +
 	"\tShellArgs\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x12+\n" +
-	"\x11working_directory\x18\x02 \x01(\tR\x10workingDirectory\x12%\n" +
-	"\vdescription\x18\x0f \x01(\tH\x00R\vdescription\x88\x01\x01B\x0e\n" +
+	"\x11working_directory\x18\x02 \x01(\tR\x10workingDirectory\x12\x18\n" +
+	"\atimeout\x18\x03 \x01(\x05R\atimeout\x12D\n" +
+	"\x0eparsing_result\x18\b \x01(\v2\x1d.drawbridge.cursor.wire.EmptyR\rparsingResult\x12#\n" +
+	"\rskip_approval\x18\f \x01(\bR\fskipApproval\x12&\n" +
+	"\fhard_timeout\x18\x0e \x01(\x05H\x00R\vhardTimeout\x88\x01\x01\x12%\n" +
+	"\vdescription\x18\x0f \x01(\tH\x01R\vdescription\x88\x01\x01B\x0f\n" +
+	"\r_hard_timeoutB\x0e\n" +
 	"\f_description\"\xa1\x01\n" +
 	"\tWriteArgs\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1b\n" +
 	"\tfile_text\x18\x02 \x01(\tR\bfileText\x12D\n" +
 	"\x1freturn_file_content_after_write\x18\x04 \x01(\bR\x1breturnFileContentAfterWrite\x12\x1d\n" +
 	"\n" +
-	"file_bytes\x18\x05 \x01(\fR\tfileBytes\"\x1e\n" +
-	"\bPathArgs\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\"\x1d\n" +
+	"file_bytes\x18\x05 \x01(\fR\tfileBytes\"4\n" +
+	"\x06LsArgs\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
+	"\x06ignore\x18\x02 \x03(\tR\x06ignore\"\x1d\n" +
 	"\tFetchArgs\x12\x10\n" +
-	"\x03url\x18\x01 \x01(\tR\x03url\"\x9e\x01\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\"\x98\x05\n" +
 	"\bGrepArgs\x12\x18\n" +
 	"\apattern\x18\x01 \x01(\tR\apattern\x12\x17\n" +
 	"\x04path\x18\x02 \x01(\tH\x00R\x04path\x88\x01\x01\x12\x17\n" +
 	"\x04glob\x18\x03 \x01(\tH\x01R\x04glob\x88\x01\x01\x12$\n" +
 	"\voutput_mode\x18\x04 \x01(\tH\x02R\n" +
-	"outputMode\x88\x01\x01B\a\n" +
+	"outputMode\x88\x01\x01\x12*\n" +
+	"\x0econtext_before\x18\x05 \x01(\x05H\x03R\rcontextBefore\x88\x01\x01\x12(\n" +
+	"\rcontext_after\x18\x06 \x01(\x05H\x04R\fcontextAfter\x88\x01\x01\x12\x1d\n" +
+	"\acontext\x18\a \x01(\x05H\x05R\acontext\x88\x01\x01\x12.\n" +
+	"\x10case_insensitive\x18\b \x01(\bH\x06R\x0fcaseInsensitive\x88\x01\x01\x12\x17\n" +
+	"\x04type\x18\t \x01(\tH\aR\x04type\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"head_limit\x18\n" +
+	" \x01(\x05H\bR\theadLimit\x88\x01\x01\x12!\n" +
+	"\tmultiline\x18\v \x01(\bH\tR\tmultiline\x88\x01\x01\x12\x17\n" +
+	"\x04sort\x18\f \x01(\tH\n" +
+	"R\x04sort\x88\x01\x01\x12*\n" +
+	"\x0esort_ascending\x18\r \x01(\bH\vR\rsortAscending\x88\x01\x01\x12\x1b\n" +
+	"\x06offset\x18\x10 \x01(\x05H\fR\x06offset\x88\x01\x01B\a\n" +
 	"\x05_pathB\a\n" +
 	"\x05_globB\x0e\n" +
-	"\f_output_mode\"k\n" +
+	"\f_output_modeB\x11\n" +
+	"\x0f_context_beforeB\x10\n" +
+	"\x0e_context_afterB\n" +
+	"\n" +
+	"\b_contextB\x13\n" +
+	"\x11_case_insensitiveB\a\n" +
+	"\x05_typeB\r\n" +
+	"\v_head_limitB\f\n" +
+	"\n" +
+	"_multilineB\a\n" +
+	"\x05_sortB\x11\n" +
+	"\x0f_sort_ascendingB\t\n" +
+	"\a_offset\"k\n" +
 	"\bReadArgs\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1b\n" +
 	"\x06offset\x18\x04 \x01(\x05H\x00R\x06offset\x88\x01\x01\x12\x19\n" +
@@ -7837,7 +9102,11 @@ const file_agent_proto_rawDesc = "" +
 	"\tAgentMode\x12\x1a\n" +
 	"\x16AGENT_MODE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10AGENT_MODE_AGENT\x10\x01\x12\x12\n" +
-	"\x0eAGENT_MODE_ASK\x10\x02B\x1fZ\x1ddrawbridge/openai/cursor/wireb\x06proto3"
+	"\x0eAGENT_MODE_ASK\x10\x02*y\n" +
+	"\x10ShellAbortReason\x12\"\n" +
+	"\x1eSHELL_ABORT_REASON_UNSPECIFIED\x10\x00\x12!\n" +
+	"\x1dSHELL_ABORT_REASON_USER_ABORT\x10\x01\x12\x1e\n" +
+	"\x1aSHELL_ABORT_REASON_TIMEOUT\x10\x02B\x1fZ\x1ddrawbridge/openai/cursor/wireb\x06proto3"
 
 var (
 	file_agent_proto_rawDescOnce sync.Once
@@ -7851,283 +9120,312 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 105)
+var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 114)
 var file_agent_proto_goTypes = []any{
 	(AgentMode)(0),                   // 0: drawbridge.cursor.wire.AgentMode
-	(*AgentClientMessage)(nil),       // 1: drawbridge.cursor.wire.AgentClientMessage
-	(*Empty)(nil),                    // 2: drawbridge.cursor.wire.Empty
-	(*AgentRunRequest)(nil),          // 3: drawbridge.cursor.wire.AgentRunRequest
-	(*ConversationAction)(nil),       // 4: drawbridge.cursor.wire.ConversationAction
-	(*UserMessageAction)(nil),        // 5: drawbridge.cursor.wire.UserMessageAction
-	(*ResumeAction)(nil),             // 6: drawbridge.cursor.wire.ResumeAction
-	(*UserMessage)(nil),              // 7: drawbridge.cursor.wire.UserMessage
-	(*SelectedContext)(nil),          // 8: drawbridge.cursor.wire.SelectedContext
-	(*SelectedImage)(nil),            // 9: drawbridge.cursor.wire.SelectedImage
-	(*RequestedModel)(nil),           // 10: drawbridge.cursor.wire.RequestedModel
-	(*ModelParameter)(nil),           // 11: drawbridge.cursor.wire.ModelParameter
-	(*McpTools)(nil),                 // 12: drawbridge.cursor.wire.McpTools
-	(*McpToolDefinition)(nil),        // 13: drawbridge.cursor.wire.McpToolDefinition
-	(*RequestContext)(nil),           // 14: drawbridge.cursor.wire.RequestContext
-	(*RequestContextEnv)(nil),        // 15: drawbridge.cursor.wire.RequestContextEnv
-	(*KvClientMessage)(nil),          // 16: drawbridge.cursor.wire.KvClientMessage
-	(*GetBlobResult)(nil),            // 17: drawbridge.cursor.wire.GetBlobResult
-	(*SetBlobResult)(nil),            // 18: drawbridge.cursor.wire.SetBlobResult
-	(*KvError)(nil),                  // 19: drawbridge.cursor.wire.KvError
-	(*ExecClientControlMessage)(nil), // 20: drawbridge.cursor.wire.ExecClientControlMessage
-	(*ExecID)(nil),                   // 21: drawbridge.cursor.wire.ExecID
-	(*ExecClientThrow)(nil),          // 22: drawbridge.cursor.wire.ExecClientThrow
-	(*ExecClientMessage)(nil),        // 23: drawbridge.cursor.wire.ExecClientMessage
-	(*ShellResult)(nil),              // 24: drawbridge.cursor.wire.ShellResult
-	(*ShellOutcome)(nil),             // 25: drawbridge.cursor.wire.ShellOutcome
-	(*ShellRejected)(nil),            // 26: drawbridge.cursor.wire.ShellRejected
-	(*ShellStream)(nil),              // 27: drawbridge.cursor.wire.ShellStream
-	(*ShellOutput)(nil),              // 28: drawbridge.cursor.wire.ShellOutput
-	(*ShellExit)(nil),                // 29: drawbridge.cursor.wire.ShellExit
-	(*BackgroundShellResult)(nil),    // 30: drawbridge.cursor.wire.BackgroundShellResult
-	(*PathRejected)(nil),             // 31: drawbridge.cursor.wire.PathRejected
-	(*PathError)(nil),                // 32: drawbridge.cursor.wire.PathError
-	(*WriteResult)(nil),              // 33: drawbridge.cursor.wire.WriteResult
-	(*WriteSuccess)(nil),             // 34: drawbridge.cursor.wire.WriteSuccess
-	(*DeleteResult)(nil),             // 35: drawbridge.cursor.wire.DeleteResult
-	(*GrepResult)(nil),               // 36: drawbridge.cursor.wire.GrepResult
-	(*GrepError)(nil),                // 37: drawbridge.cursor.wire.GrepError
-	(*GrepSuccess)(nil),              // 38: drawbridge.cursor.wire.GrepSuccess
-	(*GrepUnion)(nil),                // 39: drawbridge.cursor.wire.GrepUnion
-	(*GrepFiles)(nil),                // 40: drawbridge.cursor.wire.GrepFiles
-	(*GrepContent)(nil),              // 41: drawbridge.cursor.wire.GrepContent
-	(*GrepFile)(nil),                 // 42: drawbridge.cursor.wire.GrepFile
-	(*GrepLine)(nil),                 // 43: drawbridge.cursor.wire.GrepLine
-	(*ReadResult)(nil),               // 44: drawbridge.cursor.wire.ReadResult
-	(*ReadSuccess)(nil),              // 45: drawbridge.cursor.wire.ReadSuccess
-	(*LsResult)(nil),                 // 46: drawbridge.cursor.wire.LsResult
-	(*LsSuccess)(nil),                // 47: drawbridge.cursor.wire.LsSuccess
-	(*LsNode)(nil),                   // 48: drawbridge.cursor.wire.LsNode
-	(*LsFile)(nil),                   // 49: drawbridge.cursor.wire.LsFile
-	(*DiagnosticsResult)(nil),        // 50: drawbridge.cursor.wire.DiagnosticsResult
-	(*RequestContextResult)(nil),     // 51: drawbridge.cursor.wire.RequestContextResult
-	(*RequestContextSuccess)(nil),    // 52: drawbridge.cursor.wire.RequestContextSuccess
-	(*McpResult)(nil),                // 53: drawbridge.cursor.wire.McpResult
-	(*McpSuccess)(nil),               // 54: drawbridge.cursor.wire.McpSuccess
-	(*McpContent)(nil),               // 55: drawbridge.cursor.wire.McpContent
-	(*McpText)(nil),                  // 56: drawbridge.cursor.wire.McpText
-	(*McpImage)(nil),                 // 57: drawbridge.cursor.wire.McpImage
-	(*McpError)(nil),                 // 58: drawbridge.cursor.wire.McpError
-	(*McpRejected)(nil),              // 59: drawbridge.cursor.wire.McpRejected
-	(*McpToolNotFound)(nil),          // 60: drawbridge.cursor.wire.McpToolNotFound
-	(*ListMcpResourcesResult)(nil),   // 61: drawbridge.cursor.wire.ListMcpResourcesResult
-	(*ReadMcpResourceResult)(nil),    // 62: drawbridge.cursor.wire.ReadMcpResourceResult
-	(*FetchResult)(nil),              // 63: drawbridge.cursor.wire.FetchResult
-	(*FetchError)(nil),               // 64: drawbridge.cursor.wire.FetchError
-	(*WriteShellStdinResult)(nil),    // 65: drawbridge.cursor.wire.WriteShellStdinResult
-	(*McpStateResult)(nil),           // 66: drawbridge.cursor.wire.McpStateResult
-	(*McpStateSuccess)(nil),          // 67: drawbridge.cursor.wire.McpStateSuccess
-	(*McpStateServer)(nil),           // 68: drawbridge.cursor.wire.McpStateServer
-	(*InteractionResponse)(nil),      // 69: drawbridge.cursor.wire.InteractionResponse
-	(*Verdict)(nil),                  // 70: drawbridge.cursor.wire.Verdict
-	(*Reason)(nil),                   // 71: drawbridge.cursor.wire.Reason
-	(*QuestionAnswer)(nil),           // 72: drawbridge.cursor.wire.QuestionAnswer
-	(*QuestionResult)(nil),           // 73: drawbridge.cursor.wire.QuestionResult
-	(*PlanAnswer)(nil),               // 74: drawbridge.cursor.wire.PlanAnswer
-	(*PlanResult)(nil),               // 75: drawbridge.cursor.wire.PlanResult
-	(*AgentServerMessage)(nil),       // 76: drawbridge.cursor.wire.AgentServerMessage
-	(*InteractionUpdate)(nil),        // 77: drawbridge.cursor.wire.InteractionUpdate
-	(*TextDelta)(nil),                // 78: drawbridge.cursor.wire.TextDelta
-	(*ThinkingDelta)(nil),            // 79: drawbridge.cursor.wire.ThinkingDelta
-	(*TokenDelta)(nil),               // 80: drawbridge.cursor.wire.TokenDelta
-	(*ToolCallUpdate)(nil),           // 81: drawbridge.cursor.wire.ToolCallUpdate
-	(*ToolCall)(nil),                 // 82: drawbridge.cursor.wire.ToolCall
-	(*McpToolCall)(nil),              // 83: drawbridge.cursor.wire.McpToolCall
-	(*TurnEnded)(nil),                // 84: drawbridge.cursor.wire.TurnEnded
-	(*ToolRequestsListed)(nil),       // 85: drawbridge.cursor.wire.ToolRequestsListed
-	(*KvServerMessage)(nil),          // 86: drawbridge.cursor.wire.KvServerMessage
-	(*GetBlobArgs)(nil),              // 87: drawbridge.cursor.wire.GetBlobArgs
-	(*SetBlobArgs)(nil),              // 88: drawbridge.cursor.wire.SetBlobArgs
-	(*ExecServerControlMessage)(nil), // 89: drawbridge.cursor.wire.ExecServerControlMessage
-	(*ExecServerMessage)(nil),        // 90: drawbridge.cursor.wire.ExecServerMessage
-	(*McpArgs)(nil),                  // 91: drawbridge.cursor.wire.McpArgs
-	(*ShellArgs)(nil),                // 92: drawbridge.cursor.wire.ShellArgs
-	(*WriteArgs)(nil),                // 93: drawbridge.cursor.wire.WriteArgs
-	(*PathArgs)(nil),                 // 94: drawbridge.cursor.wire.PathArgs
-	(*FetchArgs)(nil),                // 95: drawbridge.cursor.wire.FetchArgs
-	(*GrepArgs)(nil),                 // 96: drawbridge.cursor.wire.GrepArgs
-	(*ReadArgs)(nil),                 // 97: drawbridge.cursor.wire.ReadArgs
-	(*ReadMcpResourceArgs)(nil),      // 98: drawbridge.cursor.wire.ReadMcpResourceArgs
-	(*InteractionQuery)(nil),         // 99: drawbridge.cursor.wire.InteractionQuery
-	(*BidiRequestId)(nil),            // 100: drawbridge.cursor.wire.BidiRequestId
-	(*BidiAppendRequest)(nil),        // 101: drawbridge.cursor.wire.BidiAppendRequest
-	(*ErrorDetails)(nil),             // 102: drawbridge.cursor.wire.ErrorDetails
-	(*ErrorText)(nil),                // 103: drawbridge.cursor.wire.ErrorText
-	nil,                              // 104: drawbridge.cursor.wire.GrepSuccess.WorkspaceResultsEntry
-	nil,                              // 105: drawbridge.cursor.wire.McpArgs.ArgsEntry
-	(*structpb.Value)(nil),           // 106: google.protobuf.Value
+	(ShellAbortReason)(0),            // 1: drawbridge.cursor.wire.ShellAbortReason
+	(*AgentClientMessage)(nil),       // 2: drawbridge.cursor.wire.AgentClientMessage
+	(*Empty)(nil),                    // 3: drawbridge.cursor.wire.Empty
+	(*AgentRunRequest)(nil),          // 4: drawbridge.cursor.wire.AgentRunRequest
+	(*ConversationAction)(nil),       // 5: drawbridge.cursor.wire.ConversationAction
+	(*UserMessageAction)(nil),        // 6: drawbridge.cursor.wire.UserMessageAction
+	(*ResumeAction)(nil),             // 7: drawbridge.cursor.wire.ResumeAction
+	(*UserMessage)(nil),              // 8: drawbridge.cursor.wire.UserMessage
+	(*SelectedContext)(nil),          // 9: drawbridge.cursor.wire.SelectedContext
+	(*SelectedImage)(nil),            // 10: drawbridge.cursor.wire.SelectedImage
+	(*RequestedModel)(nil),           // 11: drawbridge.cursor.wire.RequestedModel
+	(*ModelParameter)(nil),           // 12: drawbridge.cursor.wire.ModelParameter
+	(*McpTools)(nil),                 // 13: drawbridge.cursor.wire.McpTools
+	(*McpToolDefinition)(nil),        // 14: drawbridge.cursor.wire.McpToolDefinition
+	(*RequestContext)(nil),           // 15: drawbridge.cursor.wire.RequestContext
+	(*RequestContextEnv)(nil),        // 16: drawbridge.cursor.wire.RequestContextEnv
+	(*KvClientMessage)(nil),          // 17: drawbridge.cursor.wire.KvClientMessage
+	(*GetBlobResult)(nil),            // 18: drawbridge.cursor.wire.GetBlobResult
+	(*SetBlobResult)(nil),            // 19: drawbridge.cursor.wire.SetBlobResult
+	(*KvError)(nil),                  // 20: drawbridge.cursor.wire.KvError
+	(*ExecClientControlMessage)(nil), // 21: drawbridge.cursor.wire.ExecClientControlMessage
+	(*ExecID)(nil),                   // 22: drawbridge.cursor.wire.ExecID
+	(*ExecClientThrow)(nil),          // 23: drawbridge.cursor.wire.ExecClientThrow
+	(*ExecClientMessage)(nil),        // 24: drawbridge.cursor.wire.ExecClientMessage
+	(*ShellResult)(nil),              // 25: drawbridge.cursor.wire.ShellResult
+	(*ShellOutcome)(nil),             // 26: drawbridge.cursor.wire.ShellOutcome
+	(*ShellError)(nil),               // 27: drawbridge.cursor.wire.ShellError
+	(*ShellRejected)(nil),            // 28: drawbridge.cursor.wire.ShellRejected
+	(*ShellStream)(nil),              // 29: drawbridge.cursor.wire.ShellStream
+	(*ShellOutput)(nil),              // 30: drawbridge.cursor.wire.ShellOutput
+	(*ShellExit)(nil),                // 31: drawbridge.cursor.wire.ShellExit
+	(*BackgroundShellResult)(nil),    // 32: drawbridge.cursor.wire.BackgroundShellResult
+	(*PathRejected)(nil),             // 33: drawbridge.cursor.wire.PathRejected
+	(*PathError)(nil),                // 34: drawbridge.cursor.wire.PathError
+	(*WriteResult)(nil),              // 35: drawbridge.cursor.wire.WriteResult
+	(*Path)(nil),                     // 36: drawbridge.cursor.wire.Path
+	(*WriteDenied)(nil),              // 37: drawbridge.cursor.wire.WriteDenied
+	(*WriteSuccess)(nil),             // 38: drawbridge.cursor.wire.WriteSuccess
+	(*DeleteResult)(nil),             // 39: drawbridge.cursor.wire.DeleteResult
+	(*DeleteSuccess)(nil),            // 40: drawbridge.cursor.wire.DeleteSuccess
+	(*NotFile)(nil),                  // 41: drawbridge.cursor.wire.NotFile
+	(*GrepResult)(nil),               // 42: drawbridge.cursor.wire.GrepResult
+	(*GrepError)(nil),                // 43: drawbridge.cursor.wire.GrepError
+	(*GrepSuccess)(nil),              // 44: drawbridge.cursor.wire.GrepSuccess
+	(*GrepUnion)(nil),                // 45: drawbridge.cursor.wire.GrepUnion
+	(*GrepCount)(nil),                // 46: drawbridge.cursor.wire.GrepCount
+	(*GrepFileCount)(nil),            // 47: drawbridge.cursor.wire.GrepFileCount
+	(*GrepFiles)(nil),                // 48: drawbridge.cursor.wire.GrepFiles
+	(*GrepContent)(nil),              // 49: drawbridge.cursor.wire.GrepContent
+	(*GrepFile)(nil),                 // 50: drawbridge.cursor.wire.GrepFile
+	(*GrepLine)(nil),                 // 51: drawbridge.cursor.wire.GrepLine
+	(*ReadResult)(nil),               // 52: drawbridge.cursor.wire.ReadResult
+	(*ReadSuccess)(nil),              // 53: drawbridge.cursor.wire.ReadSuccess
+	(*LsResult)(nil),                 // 54: drawbridge.cursor.wire.LsResult
+	(*LsSuccess)(nil),                // 55: drawbridge.cursor.wire.LsSuccess
+	(*LsNode)(nil),                   // 56: drawbridge.cursor.wire.LsNode
+	(*LsFile)(nil),                   // 57: drawbridge.cursor.wire.LsFile
+	(*DiagnosticsResult)(nil),        // 58: drawbridge.cursor.wire.DiagnosticsResult
+	(*DiagnosticsSuccess)(nil),       // 59: drawbridge.cursor.wire.DiagnosticsSuccess
+	(*RequestContextResult)(nil),     // 60: drawbridge.cursor.wire.RequestContextResult
+	(*RequestContextSuccess)(nil),    // 61: drawbridge.cursor.wire.RequestContextSuccess
+	(*McpResult)(nil),                // 62: drawbridge.cursor.wire.McpResult
+	(*McpSuccess)(nil),               // 63: drawbridge.cursor.wire.McpSuccess
+	(*McpContent)(nil),               // 64: drawbridge.cursor.wire.McpContent
+	(*McpText)(nil),                  // 65: drawbridge.cursor.wire.McpText
+	(*McpImage)(nil),                 // 66: drawbridge.cursor.wire.McpImage
+	(*McpError)(nil),                 // 67: drawbridge.cursor.wire.McpError
+	(*McpRejected)(nil),              // 68: drawbridge.cursor.wire.McpRejected
+	(*McpToolNotFound)(nil),          // 69: drawbridge.cursor.wire.McpToolNotFound
+	(*ListMcpResourcesResult)(nil),   // 70: drawbridge.cursor.wire.ListMcpResourcesResult
+	(*ReadMcpResourceResult)(nil),    // 71: drawbridge.cursor.wire.ReadMcpResourceResult
+	(*FetchResult)(nil),              // 72: drawbridge.cursor.wire.FetchResult
+	(*FetchSuccess)(nil),             // 73: drawbridge.cursor.wire.FetchSuccess
+	(*FetchError)(nil),               // 74: drawbridge.cursor.wire.FetchError
+	(*WriteShellStdinResult)(nil),    // 75: drawbridge.cursor.wire.WriteShellStdinResult
+	(*McpStateResult)(nil),           // 76: drawbridge.cursor.wire.McpStateResult
+	(*McpStateSuccess)(nil),          // 77: drawbridge.cursor.wire.McpStateSuccess
+	(*McpStateServer)(nil),           // 78: drawbridge.cursor.wire.McpStateServer
+	(*InteractionResponse)(nil),      // 79: drawbridge.cursor.wire.InteractionResponse
+	(*Verdict)(nil),                  // 80: drawbridge.cursor.wire.Verdict
+	(*Reason)(nil),                   // 81: drawbridge.cursor.wire.Reason
+	(*QuestionAnswer)(nil),           // 82: drawbridge.cursor.wire.QuestionAnswer
+	(*QuestionResult)(nil),           // 83: drawbridge.cursor.wire.QuestionResult
+	(*PlanAnswer)(nil),               // 84: drawbridge.cursor.wire.PlanAnswer
+	(*PlanResult)(nil),               // 85: drawbridge.cursor.wire.PlanResult
+	(*AgentServerMessage)(nil),       // 86: drawbridge.cursor.wire.AgentServerMessage
+	(*InteractionUpdate)(nil),        // 87: drawbridge.cursor.wire.InteractionUpdate
+	(*TextDelta)(nil),                // 88: drawbridge.cursor.wire.TextDelta
+	(*ThinkingDelta)(nil),            // 89: drawbridge.cursor.wire.ThinkingDelta
+	(*TokenDelta)(nil),               // 90: drawbridge.cursor.wire.TokenDelta
+	(*ToolCallUpdate)(nil),           // 91: drawbridge.cursor.wire.ToolCallUpdate
+	(*ToolCall)(nil),                 // 92: drawbridge.cursor.wire.ToolCall
+	(*McpToolCall)(nil),              // 93: drawbridge.cursor.wire.McpToolCall
+	(*TurnEnded)(nil),                // 94: drawbridge.cursor.wire.TurnEnded
+	(*ToolRequestsListed)(nil),       // 95: drawbridge.cursor.wire.ToolRequestsListed
+	(*KvServerMessage)(nil),          // 96: drawbridge.cursor.wire.KvServerMessage
+	(*GetBlobArgs)(nil),              // 97: drawbridge.cursor.wire.GetBlobArgs
+	(*SetBlobArgs)(nil),              // 98: drawbridge.cursor.wire.SetBlobArgs
+	(*ExecServerControlMessage)(nil), // 99: drawbridge.cursor.wire.ExecServerControlMessage
+	(*ExecServerMessage)(nil),        // 100: drawbridge.cursor.wire.ExecServerMessage
+	(*McpArgs)(nil),                  // 101: drawbridge.cursor.wire.McpArgs
+	(*ShellArgs)(nil),                // 102: drawbridge.cursor.wire.ShellArgs
+	(*WriteArgs)(nil),                // 103: drawbridge.cursor.wire.WriteArgs
+	(*LsArgs)(nil),                   // 104: drawbridge.cursor.wire.LsArgs
+	(*FetchArgs)(nil),                // 105: drawbridge.cursor.wire.FetchArgs
+	(*GrepArgs)(nil),                 // 106: drawbridge.cursor.wire.GrepArgs
+	(*ReadArgs)(nil),                 // 107: drawbridge.cursor.wire.ReadArgs
+	(*ReadMcpResourceArgs)(nil),      // 108: drawbridge.cursor.wire.ReadMcpResourceArgs
+	(*InteractionQuery)(nil),         // 109: drawbridge.cursor.wire.InteractionQuery
+	(*BidiRequestId)(nil),            // 110: drawbridge.cursor.wire.BidiRequestId
+	(*BidiAppendRequest)(nil),        // 111: drawbridge.cursor.wire.BidiAppendRequest
+	(*ErrorDetails)(nil),             // 112: drawbridge.cursor.wire.ErrorDetails
+	(*ErrorText)(nil),                // 113: drawbridge.cursor.wire.ErrorText
+	nil,                              // 114: drawbridge.cursor.wire.GrepSuccess.WorkspaceResultsEntry
+	nil,                              // 115: drawbridge.cursor.wire.McpArgs.ArgsEntry
+	(*structpb.Value)(nil),           // 116: google.protobuf.Value
 }
 var file_agent_proto_depIdxs = []int32{
-	3,   // 0: drawbridge.cursor.wire.AgentClientMessage.run_request:type_name -> drawbridge.cursor.wire.AgentRunRequest
-	23,  // 1: drawbridge.cursor.wire.AgentClientMessage.exec_client_message:type_name -> drawbridge.cursor.wire.ExecClientMessage
-	16,  // 2: drawbridge.cursor.wire.AgentClientMessage.kv_client_message:type_name -> drawbridge.cursor.wire.KvClientMessage
-	4,   // 3: drawbridge.cursor.wire.AgentClientMessage.conversation_action:type_name -> drawbridge.cursor.wire.ConversationAction
-	20,  // 4: drawbridge.cursor.wire.AgentClientMessage.exec_client_control_message:type_name -> drawbridge.cursor.wire.ExecClientControlMessage
-	69,  // 5: drawbridge.cursor.wire.AgentClientMessage.interaction_response:type_name -> drawbridge.cursor.wire.InteractionResponse
-	2,   // 6: drawbridge.cursor.wire.AgentClientMessage.client_heartbeat:type_name -> drawbridge.cursor.wire.Empty
-	4,   // 7: drawbridge.cursor.wire.AgentRunRequest.action:type_name -> drawbridge.cursor.wire.ConversationAction
-	12,  // 8: drawbridge.cursor.wire.AgentRunRequest.mcp_tools:type_name -> drawbridge.cursor.wire.McpTools
-	10,  // 9: drawbridge.cursor.wire.AgentRunRequest.requested_model:type_name -> drawbridge.cursor.wire.RequestedModel
-	5,   // 10: drawbridge.cursor.wire.ConversationAction.user_message_action:type_name -> drawbridge.cursor.wire.UserMessageAction
-	6,   // 11: drawbridge.cursor.wire.ConversationAction.resume_action:type_name -> drawbridge.cursor.wire.ResumeAction
-	7,   // 12: drawbridge.cursor.wire.UserMessageAction.user_message:type_name -> drawbridge.cursor.wire.UserMessage
-	14,  // 13: drawbridge.cursor.wire.UserMessageAction.request_context:type_name -> drawbridge.cursor.wire.RequestContext
-	14,  // 14: drawbridge.cursor.wire.ResumeAction.request_context:type_name -> drawbridge.cursor.wire.RequestContext
-	8,   // 15: drawbridge.cursor.wire.UserMessage.selected_context:type_name -> drawbridge.cursor.wire.SelectedContext
+	4,   // 0: drawbridge.cursor.wire.AgentClientMessage.run_request:type_name -> drawbridge.cursor.wire.AgentRunRequest
+	24,  // 1: drawbridge.cursor.wire.AgentClientMessage.exec_client_message:type_name -> drawbridge.cursor.wire.ExecClientMessage
+	17,  // 2: drawbridge.cursor.wire.AgentClientMessage.kv_client_message:type_name -> drawbridge.cursor.wire.KvClientMessage
+	5,   // 3: drawbridge.cursor.wire.AgentClientMessage.conversation_action:type_name -> drawbridge.cursor.wire.ConversationAction
+	21,  // 4: drawbridge.cursor.wire.AgentClientMessage.exec_client_control_message:type_name -> drawbridge.cursor.wire.ExecClientControlMessage
+	79,  // 5: drawbridge.cursor.wire.AgentClientMessage.interaction_response:type_name -> drawbridge.cursor.wire.InteractionResponse
+	3,   // 6: drawbridge.cursor.wire.AgentClientMessage.client_heartbeat:type_name -> drawbridge.cursor.wire.Empty
+	5,   // 7: drawbridge.cursor.wire.AgentRunRequest.action:type_name -> drawbridge.cursor.wire.ConversationAction
+	13,  // 8: drawbridge.cursor.wire.AgentRunRequest.mcp_tools:type_name -> drawbridge.cursor.wire.McpTools
+	11,  // 9: drawbridge.cursor.wire.AgentRunRequest.requested_model:type_name -> drawbridge.cursor.wire.RequestedModel
+	6,   // 10: drawbridge.cursor.wire.ConversationAction.user_message_action:type_name -> drawbridge.cursor.wire.UserMessageAction
+	7,   // 11: drawbridge.cursor.wire.ConversationAction.resume_action:type_name -> drawbridge.cursor.wire.ResumeAction
+	8,   // 12: drawbridge.cursor.wire.UserMessageAction.user_message:type_name -> drawbridge.cursor.wire.UserMessage
+	15,  // 13: drawbridge.cursor.wire.UserMessageAction.request_context:type_name -> drawbridge.cursor.wire.RequestContext
+	15,  // 14: drawbridge.cursor.wire.ResumeAction.request_context:type_name -> drawbridge.cursor.wire.RequestContext
+	9,   // 15: drawbridge.cursor.wire.UserMessage.selected_context:type_name -> drawbridge.cursor.wire.SelectedContext
 	0,   // 16: drawbridge.cursor.wire.UserMessage.mode:type_name -> drawbridge.cursor.wire.AgentMode
-	9,   // 17: drawbridge.cursor.wire.SelectedContext.selected_images:type_name -> drawbridge.cursor.wire.SelectedImage
-	11,  // 18: drawbridge.cursor.wire.RequestedModel.parameters:type_name -> drawbridge.cursor.wire.ModelParameter
-	13,  // 19: drawbridge.cursor.wire.McpTools.mcp_tools:type_name -> drawbridge.cursor.wire.McpToolDefinition
-	106, // 20: drawbridge.cursor.wire.McpToolDefinition.input_schema:type_name -> google.protobuf.Value
-	15,  // 21: drawbridge.cursor.wire.RequestContext.env:type_name -> drawbridge.cursor.wire.RequestContextEnv
-	13,  // 22: drawbridge.cursor.wire.RequestContext.tools:type_name -> drawbridge.cursor.wire.McpToolDefinition
-	17,  // 23: drawbridge.cursor.wire.KvClientMessage.get_blob_result:type_name -> drawbridge.cursor.wire.GetBlobResult
-	18,  // 24: drawbridge.cursor.wire.KvClientMessage.set_blob_result:type_name -> drawbridge.cursor.wire.SetBlobResult
-	19,  // 25: drawbridge.cursor.wire.GetBlobResult.error:type_name -> drawbridge.cursor.wire.KvError
-	19,  // 26: drawbridge.cursor.wire.SetBlobResult.error:type_name -> drawbridge.cursor.wire.KvError
-	21,  // 27: drawbridge.cursor.wire.ExecClientControlMessage.stream_close:type_name -> drawbridge.cursor.wire.ExecID
-	22,  // 28: drawbridge.cursor.wire.ExecClientControlMessage.throw:type_name -> drawbridge.cursor.wire.ExecClientThrow
-	21,  // 29: drawbridge.cursor.wire.ExecClientControlMessage.heartbeat:type_name -> drawbridge.cursor.wire.ExecID
-	24,  // 30: drawbridge.cursor.wire.ExecClientMessage.shell_result:type_name -> drawbridge.cursor.wire.ShellResult
-	33,  // 31: drawbridge.cursor.wire.ExecClientMessage.write_result:type_name -> drawbridge.cursor.wire.WriteResult
-	35,  // 32: drawbridge.cursor.wire.ExecClientMessage.delete_result:type_name -> drawbridge.cursor.wire.DeleteResult
-	36,  // 33: drawbridge.cursor.wire.ExecClientMessage.grep_result:type_name -> drawbridge.cursor.wire.GrepResult
-	44,  // 34: drawbridge.cursor.wire.ExecClientMessage.read_result:type_name -> drawbridge.cursor.wire.ReadResult
-	46,  // 35: drawbridge.cursor.wire.ExecClientMessage.ls_result:type_name -> drawbridge.cursor.wire.LsResult
-	50,  // 36: drawbridge.cursor.wire.ExecClientMessage.diagnostics_result:type_name -> drawbridge.cursor.wire.DiagnosticsResult
-	51,  // 37: drawbridge.cursor.wire.ExecClientMessage.request_context_result:type_name -> drawbridge.cursor.wire.RequestContextResult
-	53,  // 38: drawbridge.cursor.wire.ExecClientMessage.mcp_result:type_name -> drawbridge.cursor.wire.McpResult
-	27,  // 39: drawbridge.cursor.wire.ExecClientMessage.shell_stream:type_name -> drawbridge.cursor.wire.ShellStream
-	30,  // 40: drawbridge.cursor.wire.ExecClientMessage.background_shell_spawn_result:type_name -> drawbridge.cursor.wire.BackgroundShellResult
-	61,  // 41: drawbridge.cursor.wire.ExecClientMessage.list_mcp_resources_exec_result:type_name -> drawbridge.cursor.wire.ListMcpResourcesResult
-	62,  // 42: drawbridge.cursor.wire.ExecClientMessage.read_mcp_resource_exec_result:type_name -> drawbridge.cursor.wire.ReadMcpResourceResult
-	63,  // 43: drawbridge.cursor.wire.ExecClientMessage.fetch_result:type_name -> drawbridge.cursor.wire.FetchResult
-	65,  // 44: drawbridge.cursor.wire.ExecClientMessage.write_shell_stdin_result:type_name -> drawbridge.cursor.wire.WriteShellStdinResult
-	44,  // 45: drawbridge.cursor.wire.ExecClientMessage.redacted_read_result:type_name -> drawbridge.cursor.wire.ReadResult
-	66,  // 46: drawbridge.cursor.wire.ExecClientMessage.mcp_state_exec_result:type_name -> drawbridge.cursor.wire.McpStateResult
-	2,   // 47: drawbridge.cursor.wire.ExecClientMessage.shell_allowlist_precheck_result:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 48: drawbridge.cursor.wire.ExecClientMessage.mcp_allowlist_precheck_result:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 49: drawbridge.cursor.wire.ExecClientMessage.web_fetch_allowlist_precheck_result:type_name -> drawbridge.cursor.wire.Empty
-	25,  // 50: drawbridge.cursor.wire.ShellResult.success:type_name -> drawbridge.cursor.wire.ShellOutcome
-	25,  // 51: drawbridge.cursor.wire.ShellResult.failure:type_name -> drawbridge.cursor.wire.ShellOutcome
-	26,  // 52: drawbridge.cursor.wire.ShellResult.rejected:type_name -> drawbridge.cursor.wire.ShellRejected
-	28,  // 53: drawbridge.cursor.wire.ShellStream.stdout:type_name -> drawbridge.cursor.wire.ShellOutput
-	28,  // 54: drawbridge.cursor.wire.ShellStream.stderr:type_name -> drawbridge.cursor.wire.ShellOutput
-	29,  // 55: drawbridge.cursor.wire.ShellStream.exit:type_name -> drawbridge.cursor.wire.ShellExit
-	2,   // 56: drawbridge.cursor.wire.ShellStream.start:type_name -> drawbridge.cursor.wire.Empty
-	26,  // 57: drawbridge.cursor.wire.ShellStream.rejected:type_name -> drawbridge.cursor.wire.ShellRejected
-	26,  // 58: drawbridge.cursor.wire.BackgroundShellResult.rejected:type_name -> drawbridge.cursor.wire.ShellRejected
-	34,  // 59: drawbridge.cursor.wire.WriteResult.success:type_name -> drawbridge.cursor.wire.WriteSuccess
-	32,  // 60: drawbridge.cursor.wire.WriteResult.error:type_name -> drawbridge.cursor.wire.PathError
-	31,  // 61: drawbridge.cursor.wire.WriteResult.rejected:type_name -> drawbridge.cursor.wire.PathRejected
-	31,  // 62: drawbridge.cursor.wire.DeleteResult.rejected:type_name -> drawbridge.cursor.wire.PathRejected
-	38,  // 63: drawbridge.cursor.wire.GrepResult.success:type_name -> drawbridge.cursor.wire.GrepSuccess
-	37,  // 64: drawbridge.cursor.wire.GrepResult.error:type_name -> drawbridge.cursor.wire.GrepError
-	104, // 65: drawbridge.cursor.wire.GrepSuccess.workspace_results:type_name -> drawbridge.cursor.wire.GrepSuccess.WorkspaceResultsEntry
-	40,  // 66: drawbridge.cursor.wire.GrepUnion.files:type_name -> drawbridge.cursor.wire.GrepFiles
-	41,  // 67: drawbridge.cursor.wire.GrepUnion.content:type_name -> drawbridge.cursor.wire.GrepContent
-	42,  // 68: drawbridge.cursor.wire.GrepContent.matches:type_name -> drawbridge.cursor.wire.GrepFile
-	43,  // 69: drawbridge.cursor.wire.GrepFile.matches:type_name -> drawbridge.cursor.wire.GrepLine
-	45,  // 70: drawbridge.cursor.wire.ReadResult.success:type_name -> drawbridge.cursor.wire.ReadSuccess
-	32,  // 71: drawbridge.cursor.wire.ReadResult.error:type_name -> drawbridge.cursor.wire.PathError
-	31,  // 72: drawbridge.cursor.wire.ReadResult.rejected:type_name -> drawbridge.cursor.wire.PathRejected
-	47,  // 73: drawbridge.cursor.wire.LsResult.success:type_name -> drawbridge.cursor.wire.LsSuccess
-	32,  // 74: drawbridge.cursor.wire.LsResult.error:type_name -> drawbridge.cursor.wire.PathError
-	31,  // 75: drawbridge.cursor.wire.LsResult.rejected:type_name -> drawbridge.cursor.wire.PathRejected
-	48,  // 76: drawbridge.cursor.wire.LsSuccess.directory_tree_root:type_name -> drawbridge.cursor.wire.LsNode
-	48,  // 77: drawbridge.cursor.wire.LsNode.children_dirs:type_name -> drawbridge.cursor.wire.LsNode
-	49,  // 78: drawbridge.cursor.wire.LsNode.children_files:type_name -> drawbridge.cursor.wire.LsFile
-	31,  // 79: drawbridge.cursor.wire.DiagnosticsResult.rejected:type_name -> drawbridge.cursor.wire.PathRejected
-	52,  // 80: drawbridge.cursor.wire.RequestContextResult.success:type_name -> drawbridge.cursor.wire.RequestContextSuccess
-	14,  // 81: drawbridge.cursor.wire.RequestContextSuccess.request_context:type_name -> drawbridge.cursor.wire.RequestContext
-	54,  // 82: drawbridge.cursor.wire.McpResult.success:type_name -> drawbridge.cursor.wire.McpSuccess
-	58,  // 83: drawbridge.cursor.wire.McpResult.error:type_name -> drawbridge.cursor.wire.McpError
-	59,  // 84: drawbridge.cursor.wire.McpResult.rejected:type_name -> drawbridge.cursor.wire.McpRejected
-	60,  // 85: drawbridge.cursor.wire.McpResult.tool_not_found:type_name -> drawbridge.cursor.wire.McpToolNotFound
-	55,  // 86: drawbridge.cursor.wire.McpSuccess.content:type_name -> drawbridge.cursor.wire.McpContent
-	56,  // 87: drawbridge.cursor.wire.McpContent.text:type_name -> drawbridge.cursor.wire.McpText
-	57,  // 88: drawbridge.cursor.wire.McpContent.image:type_name -> drawbridge.cursor.wire.McpImage
-	2,   // 89: drawbridge.cursor.wire.ListMcpResourcesResult.success:type_name -> drawbridge.cursor.wire.Empty
-	31,  // 90: drawbridge.cursor.wire.ReadMcpResourceResult.rejected:type_name -> drawbridge.cursor.wire.PathRejected
-	64,  // 91: drawbridge.cursor.wire.FetchResult.error:type_name -> drawbridge.cursor.wire.FetchError
-	37,  // 92: drawbridge.cursor.wire.WriteShellStdinResult.error:type_name -> drawbridge.cursor.wire.GrepError
-	67,  // 93: drawbridge.cursor.wire.McpStateResult.success:type_name -> drawbridge.cursor.wire.McpStateSuccess
-	68,  // 94: drawbridge.cursor.wire.McpStateSuccess.servers:type_name -> drawbridge.cursor.wire.McpStateServer
-	13,  // 95: drawbridge.cursor.wire.McpStateServer.tools:type_name -> drawbridge.cursor.wire.McpToolDefinition
-	70,  // 96: drawbridge.cursor.wire.InteractionResponse.web_search_request_response:type_name -> drawbridge.cursor.wire.Verdict
-	72,  // 97: drawbridge.cursor.wire.InteractionResponse.ask_question_interaction_response:type_name -> drawbridge.cursor.wire.QuestionAnswer
-	70,  // 98: drawbridge.cursor.wire.InteractionResponse.switch_mode_request_response:type_name -> drawbridge.cursor.wire.Verdict
-	74,  // 99: drawbridge.cursor.wire.InteractionResponse.create_plan_request_response:type_name -> drawbridge.cursor.wire.PlanAnswer
-	70,  // 100: drawbridge.cursor.wire.InteractionResponse.web_fetch_request_response:type_name -> drawbridge.cursor.wire.Verdict
-	70,  // 101: drawbridge.cursor.wire.InteractionResponse.mcp_auth_request_response:type_name -> drawbridge.cursor.wire.Verdict
-	70,  // 102: drawbridge.cursor.wire.InteractionResponse.generate_image_request_response:type_name -> drawbridge.cursor.wire.Verdict
-	2,   // 103: drawbridge.cursor.wire.Verdict.approved:type_name -> drawbridge.cursor.wire.Empty
-	71,  // 104: drawbridge.cursor.wire.Verdict.rejected:type_name -> drawbridge.cursor.wire.Reason
-	73,  // 105: drawbridge.cursor.wire.QuestionAnswer.result:type_name -> drawbridge.cursor.wire.QuestionResult
-	71,  // 106: drawbridge.cursor.wire.QuestionResult.rejected:type_name -> drawbridge.cursor.wire.Reason
-	75,  // 107: drawbridge.cursor.wire.PlanAnswer.result:type_name -> drawbridge.cursor.wire.PlanResult
-	2,   // 108: drawbridge.cursor.wire.PlanResult.success:type_name -> drawbridge.cursor.wire.Empty
-	71,  // 109: drawbridge.cursor.wire.PlanResult.error:type_name -> drawbridge.cursor.wire.Reason
-	77,  // 110: drawbridge.cursor.wire.AgentServerMessage.interaction_update:type_name -> drawbridge.cursor.wire.InteractionUpdate
-	90,  // 111: drawbridge.cursor.wire.AgentServerMessage.exec_server_message:type_name -> drawbridge.cursor.wire.ExecServerMessage
-	86,  // 112: drawbridge.cursor.wire.AgentServerMessage.kv_server_message:type_name -> drawbridge.cursor.wire.KvServerMessage
-	89,  // 113: drawbridge.cursor.wire.AgentServerMessage.exec_server_control_message:type_name -> drawbridge.cursor.wire.ExecServerControlMessage
-	99,  // 114: drawbridge.cursor.wire.AgentServerMessage.interaction_query:type_name -> drawbridge.cursor.wire.InteractionQuery
-	78,  // 115: drawbridge.cursor.wire.InteractionUpdate.text_delta:type_name -> drawbridge.cursor.wire.TextDelta
-	81,  // 116: drawbridge.cursor.wire.InteractionUpdate.tool_call_started:type_name -> drawbridge.cursor.wire.ToolCallUpdate
-	79,  // 117: drawbridge.cursor.wire.InteractionUpdate.thinking_delta:type_name -> drawbridge.cursor.wire.ThinkingDelta
-	80,  // 118: drawbridge.cursor.wire.InteractionUpdate.token_delta:type_name -> drawbridge.cursor.wire.TokenDelta
-	2,   // 119: drawbridge.cursor.wire.InteractionUpdate.heartbeat:type_name -> drawbridge.cursor.wire.Empty
-	84,  // 120: drawbridge.cursor.wire.InteractionUpdate.turn_ended:type_name -> drawbridge.cursor.wire.TurnEnded
-	85,  // 121: drawbridge.cursor.wire.InteractionUpdate.tool_requests_listed:type_name -> drawbridge.cursor.wire.ToolRequestsListed
-	82,  // 122: drawbridge.cursor.wire.ToolCallUpdate.tool_call:type_name -> drawbridge.cursor.wire.ToolCall
-	83,  // 123: drawbridge.cursor.wire.ToolCall.mcp_tool_call:type_name -> drawbridge.cursor.wire.McpToolCall
-	91,  // 124: drawbridge.cursor.wire.McpToolCall.args:type_name -> drawbridge.cursor.wire.McpArgs
-	87,  // 125: drawbridge.cursor.wire.KvServerMessage.get_blob_args:type_name -> drawbridge.cursor.wire.GetBlobArgs
-	88,  // 126: drawbridge.cursor.wire.KvServerMessage.set_blob_args:type_name -> drawbridge.cursor.wire.SetBlobArgs
-	21,  // 127: drawbridge.cursor.wire.ExecServerControlMessage.abort:type_name -> drawbridge.cursor.wire.ExecID
-	92,  // 128: drawbridge.cursor.wire.ExecServerMessage.shell_args:type_name -> drawbridge.cursor.wire.ShellArgs
-	93,  // 129: drawbridge.cursor.wire.ExecServerMessage.write_args:type_name -> drawbridge.cursor.wire.WriteArgs
-	94,  // 130: drawbridge.cursor.wire.ExecServerMessage.delete_args:type_name -> drawbridge.cursor.wire.PathArgs
-	96,  // 131: drawbridge.cursor.wire.ExecServerMessage.grep_args:type_name -> drawbridge.cursor.wire.GrepArgs
-	97,  // 132: drawbridge.cursor.wire.ExecServerMessage.read_args:type_name -> drawbridge.cursor.wire.ReadArgs
-	94,  // 133: drawbridge.cursor.wire.ExecServerMessage.ls_args:type_name -> drawbridge.cursor.wire.PathArgs
-	94,  // 134: drawbridge.cursor.wire.ExecServerMessage.diagnostics_args:type_name -> drawbridge.cursor.wire.PathArgs
-	2,   // 135: drawbridge.cursor.wire.ExecServerMessage.request_context_args:type_name -> drawbridge.cursor.wire.Empty
-	91,  // 136: drawbridge.cursor.wire.ExecServerMessage.mcp_args:type_name -> drawbridge.cursor.wire.McpArgs
-	92,  // 137: drawbridge.cursor.wire.ExecServerMessage.shell_stream_args:type_name -> drawbridge.cursor.wire.ShellArgs
-	92,  // 138: drawbridge.cursor.wire.ExecServerMessage.background_shell_spawn_args:type_name -> drawbridge.cursor.wire.ShellArgs
-	2,   // 139: drawbridge.cursor.wire.ExecServerMessage.list_mcp_resources_exec_args:type_name -> drawbridge.cursor.wire.Empty
-	98,  // 140: drawbridge.cursor.wire.ExecServerMessage.read_mcp_resource_exec_args:type_name -> drawbridge.cursor.wire.ReadMcpResourceArgs
-	95,  // 141: drawbridge.cursor.wire.ExecServerMessage.fetch_args:type_name -> drawbridge.cursor.wire.FetchArgs
-	2,   // 142: drawbridge.cursor.wire.ExecServerMessage.write_shell_stdin_args:type_name -> drawbridge.cursor.wire.Empty
-	97,  // 143: drawbridge.cursor.wire.ExecServerMessage.redacted_read_args:type_name -> drawbridge.cursor.wire.ReadArgs
-	2,   // 144: drawbridge.cursor.wire.ExecServerMessage.mcp_state_exec_args:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 145: drawbridge.cursor.wire.ExecServerMessage.shell_allowlist_precheck_args:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 146: drawbridge.cursor.wire.ExecServerMessage.mcp_allowlist_precheck_args:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 147: drawbridge.cursor.wire.ExecServerMessage.web_fetch_allowlist_precheck_args:type_name -> drawbridge.cursor.wire.Empty
-	105, // 148: drawbridge.cursor.wire.McpArgs.args:type_name -> drawbridge.cursor.wire.McpArgs.ArgsEntry
-	2,   // 149: drawbridge.cursor.wire.InteractionQuery.web_search_request_query:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 150: drawbridge.cursor.wire.InteractionQuery.ask_question_interaction_query:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 151: drawbridge.cursor.wire.InteractionQuery.switch_mode_request_query:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 152: drawbridge.cursor.wire.InteractionQuery.create_plan_request_query:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 153: drawbridge.cursor.wire.InteractionQuery.web_fetch_request_query:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 154: drawbridge.cursor.wire.InteractionQuery.mcp_auth_request_query:type_name -> drawbridge.cursor.wire.Empty
-	2,   // 155: drawbridge.cursor.wire.InteractionQuery.generate_image_request_query:type_name -> drawbridge.cursor.wire.Empty
-	100, // 156: drawbridge.cursor.wire.BidiAppendRequest.request_id:type_name -> drawbridge.cursor.wire.BidiRequestId
-	103, // 157: drawbridge.cursor.wire.ErrorDetails.details:type_name -> drawbridge.cursor.wire.ErrorText
-	39,  // 158: drawbridge.cursor.wire.GrepSuccess.WorkspaceResultsEntry.value:type_name -> drawbridge.cursor.wire.GrepUnion
-	106, // 159: drawbridge.cursor.wire.McpArgs.ArgsEntry.value:type_name -> google.protobuf.Value
-	160, // [160:160] is the sub-list for method output_type
-	160, // [160:160] is the sub-list for method input_type
-	160, // [160:160] is the sub-list for extension type_name
-	160, // [160:160] is the sub-list for extension extendee
-	0,   // [0:160] is the sub-list for field type_name
+	10,  // 17: drawbridge.cursor.wire.SelectedContext.selected_images:type_name -> drawbridge.cursor.wire.SelectedImage
+	12,  // 18: drawbridge.cursor.wire.RequestedModel.parameters:type_name -> drawbridge.cursor.wire.ModelParameter
+	14,  // 19: drawbridge.cursor.wire.McpTools.mcp_tools:type_name -> drawbridge.cursor.wire.McpToolDefinition
+	116, // 20: drawbridge.cursor.wire.McpToolDefinition.input_schema:type_name -> google.protobuf.Value
+	16,  // 21: drawbridge.cursor.wire.RequestContext.env:type_name -> drawbridge.cursor.wire.RequestContextEnv
+	14,  // 22: drawbridge.cursor.wire.RequestContext.tools:type_name -> drawbridge.cursor.wire.McpToolDefinition
+	18,  // 23: drawbridge.cursor.wire.KvClientMessage.get_blob_result:type_name -> drawbridge.cursor.wire.GetBlobResult
+	19,  // 24: drawbridge.cursor.wire.KvClientMessage.set_blob_result:type_name -> drawbridge.cursor.wire.SetBlobResult
+	20,  // 25: drawbridge.cursor.wire.GetBlobResult.error:type_name -> drawbridge.cursor.wire.KvError
+	20,  // 26: drawbridge.cursor.wire.SetBlobResult.error:type_name -> drawbridge.cursor.wire.KvError
+	22,  // 27: drawbridge.cursor.wire.ExecClientControlMessage.stream_close:type_name -> drawbridge.cursor.wire.ExecID
+	23,  // 28: drawbridge.cursor.wire.ExecClientControlMessage.throw:type_name -> drawbridge.cursor.wire.ExecClientThrow
+	22,  // 29: drawbridge.cursor.wire.ExecClientControlMessage.heartbeat:type_name -> drawbridge.cursor.wire.ExecID
+	25,  // 30: drawbridge.cursor.wire.ExecClientMessage.shell_result:type_name -> drawbridge.cursor.wire.ShellResult
+	35,  // 31: drawbridge.cursor.wire.ExecClientMessage.write_result:type_name -> drawbridge.cursor.wire.WriteResult
+	39,  // 32: drawbridge.cursor.wire.ExecClientMessage.delete_result:type_name -> drawbridge.cursor.wire.DeleteResult
+	42,  // 33: drawbridge.cursor.wire.ExecClientMessage.grep_result:type_name -> drawbridge.cursor.wire.GrepResult
+	52,  // 34: drawbridge.cursor.wire.ExecClientMessage.read_result:type_name -> drawbridge.cursor.wire.ReadResult
+	54,  // 35: drawbridge.cursor.wire.ExecClientMessage.ls_result:type_name -> drawbridge.cursor.wire.LsResult
+	58,  // 36: drawbridge.cursor.wire.ExecClientMessage.diagnostics_result:type_name -> drawbridge.cursor.wire.DiagnosticsResult
+	60,  // 37: drawbridge.cursor.wire.ExecClientMessage.request_context_result:type_name -> drawbridge.cursor.wire.RequestContextResult
+	62,  // 38: drawbridge.cursor.wire.ExecClientMessage.mcp_result:type_name -> drawbridge.cursor.wire.McpResult
+	29,  // 39: drawbridge.cursor.wire.ExecClientMessage.shell_stream:type_name -> drawbridge.cursor.wire.ShellStream
+	32,  // 40: drawbridge.cursor.wire.ExecClientMessage.background_shell_spawn_result:type_name -> drawbridge.cursor.wire.BackgroundShellResult
+	70,  // 41: drawbridge.cursor.wire.ExecClientMessage.list_mcp_resources_exec_result:type_name -> drawbridge.cursor.wire.ListMcpResourcesResult
+	71,  // 42: drawbridge.cursor.wire.ExecClientMessage.read_mcp_resource_exec_result:type_name -> drawbridge.cursor.wire.ReadMcpResourceResult
+	72,  // 43: drawbridge.cursor.wire.ExecClientMessage.fetch_result:type_name -> drawbridge.cursor.wire.FetchResult
+	75,  // 44: drawbridge.cursor.wire.ExecClientMessage.write_shell_stdin_result:type_name -> drawbridge.cursor.wire.WriteShellStdinResult
+	52,  // 45: drawbridge.cursor.wire.ExecClientMessage.redacted_read_result:type_name -> drawbridge.cursor.wire.ReadResult
+	76,  // 46: drawbridge.cursor.wire.ExecClientMessage.mcp_state_exec_result:type_name -> drawbridge.cursor.wire.McpStateResult
+	3,   // 47: drawbridge.cursor.wire.ExecClientMessage.shell_allowlist_precheck_result:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 48: drawbridge.cursor.wire.ExecClientMessage.mcp_allowlist_precheck_result:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 49: drawbridge.cursor.wire.ExecClientMessage.web_fetch_allowlist_precheck_result:type_name -> drawbridge.cursor.wire.Empty
+	26,  // 50: drawbridge.cursor.wire.ShellResult.success:type_name -> drawbridge.cursor.wire.ShellOutcome
+	26,  // 51: drawbridge.cursor.wire.ShellResult.failure:type_name -> drawbridge.cursor.wire.ShellOutcome
+	28,  // 52: drawbridge.cursor.wire.ShellResult.rejected:type_name -> drawbridge.cursor.wire.ShellRejected
+	27,  // 53: drawbridge.cursor.wire.ShellResult.spawn_error:type_name -> drawbridge.cursor.wire.ShellError
+	1,   // 54: drawbridge.cursor.wire.ShellOutcome.abort_reason:type_name -> drawbridge.cursor.wire.ShellAbortReason
+	30,  // 55: drawbridge.cursor.wire.ShellStream.stdout:type_name -> drawbridge.cursor.wire.ShellOutput
+	30,  // 56: drawbridge.cursor.wire.ShellStream.stderr:type_name -> drawbridge.cursor.wire.ShellOutput
+	31,  // 57: drawbridge.cursor.wire.ShellStream.exit:type_name -> drawbridge.cursor.wire.ShellExit
+	3,   // 58: drawbridge.cursor.wire.ShellStream.start:type_name -> drawbridge.cursor.wire.Empty
+	28,  // 59: drawbridge.cursor.wire.ShellStream.rejected:type_name -> drawbridge.cursor.wire.ShellRejected
+	1,   // 60: drawbridge.cursor.wire.ShellExit.abort_reason:type_name -> drawbridge.cursor.wire.ShellAbortReason
+	28,  // 61: drawbridge.cursor.wire.BackgroundShellResult.rejected:type_name -> drawbridge.cursor.wire.ShellRejected
+	38,  // 62: drawbridge.cursor.wire.WriteResult.success:type_name -> drawbridge.cursor.wire.WriteSuccess
+	37,  // 63: drawbridge.cursor.wire.WriteResult.permission_denied:type_name -> drawbridge.cursor.wire.WriteDenied
+	36,  // 64: drawbridge.cursor.wire.WriteResult.no_space:type_name -> drawbridge.cursor.wire.Path
+	34,  // 65: drawbridge.cursor.wire.WriteResult.error:type_name -> drawbridge.cursor.wire.PathError
+	33,  // 66: drawbridge.cursor.wire.WriteResult.rejected:type_name -> drawbridge.cursor.wire.PathRejected
+	40,  // 67: drawbridge.cursor.wire.DeleteResult.success:type_name -> drawbridge.cursor.wire.DeleteSuccess
+	36,  // 68: drawbridge.cursor.wire.DeleteResult.file_not_found:type_name -> drawbridge.cursor.wire.Path
+	41,  // 69: drawbridge.cursor.wire.DeleteResult.not_file:type_name -> drawbridge.cursor.wire.NotFile
+	34,  // 70: drawbridge.cursor.wire.DeleteResult.permission_denied:type_name -> drawbridge.cursor.wire.PathError
+	33,  // 71: drawbridge.cursor.wire.DeleteResult.rejected:type_name -> drawbridge.cursor.wire.PathRejected
+	34,  // 72: drawbridge.cursor.wire.DeleteResult.error:type_name -> drawbridge.cursor.wire.PathError
+	44,  // 73: drawbridge.cursor.wire.GrepResult.success:type_name -> drawbridge.cursor.wire.GrepSuccess
+	43,  // 74: drawbridge.cursor.wire.GrepResult.error:type_name -> drawbridge.cursor.wire.GrepError
+	114, // 75: drawbridge.cursor.wire.GrepSuccess.workspace_results:type_name -> drawbridge.cursor.wire.GrepSuccess.WorkspaceResultsEntry
+	46,  // 76: drawbridge.cursor.wire.GrepUnion.count:type_name -> drawbridge.cursor.wire.GrepCount
+	48,  // 77: drawbridge.cursor.wire.GrepUnion.files:type_name -> drawbridge.cursor.wire.GrepFiles
+	49,  // 78: drawbridge.cursor.wire.GrepUnion.content:type_name -> drawbridge.cursor.wire.GrepContent
+	47,  // 79: drawbridge.cursor.wire.GrepCount.counts:type_name -> drawbridge.cursor.wire.GrepFileCount
+	50,  // 80: drawbridge.cursor.wire.GrepContent.matches:type_name -> drawbridge.cursor.wire.GrepFile
+	51,  // 81: drawbridge.cursor.wire.GrepFile.matches:type_name -> drawbridge.cursor.wire.GrepLine
+	53,  // 82: drawbridge.cursor.wire.ReadResult.success:type_name -> drawbridge.cursor.wire.ReadSuccess
+	34,  // 83: drawbridge.cursor.wire.ReadResult.error:type_name -> drawbridge.cursor.wire.PathError
+	33,  // 84: drawbridge.cursor.wire.ReadResult.rejected:type_name -> drawbridge.cursor.wire.PathRejected
+	36,  // 85: drawbridge.cursor.wire.ReadResult.file_not_found:type_name -> drawbridge.cursor.wire.Path
+	36,  // 86: drawbridge.cursor.wire.ReadResult.permission_denied:type_name -> drawbridge.cursor.wire.Path
+	33,  // 87: drawbridge.cursor.wire.ReadResult.invalid_file:type_name -> drawbridge.cursor.wire.PathRejected
+	55,  // 88: drawbridge.cursor.wire.LsResult.success:type_name -> drawbridge.cursor.wire.LsSuccess
+	34,  // 89: drawbridge.cursor.wire.LsResult.error:type_name -> drawbridge.cursor.wire.PathError
+	33,  // 90: drawbridge.cursor.wire.LsResult.rejected:type_name -> drawbridge.cursor.wire.PathRejected
+	56,  // 91: drawbridge.cursor.wire.LsSuccess.directory_tree_root:type_name -> drawbridge.cursor.wire.LsNode
+	56,  // 92: drawbridge.cursor.wire.LsNode.children_dirs:type_name -> drawbridge.cursor.wire.LsNode
+	57,  // 93: drawbridge.cursor.wire.LsNode.children_files:type_name -> drawbridge.cursor.wire.LsFile
+	59,  // 94: drawbridge.cursor.wire.DiagnosticsResult.success:type_name -> drawbridge.cursor.wire.DiagnosticsSuccess
+	33,  // 95: drawbridge.cursor.wire.DiagnosticsResult.rejected:type_name -> drawbridge.cursor.wire.PathRejected
+	36,  // 96: drawbridge.cursor.wire.DiagnosticsResult.file_not_found:type_name -> drawbridge.cursor.wire.Path
+	61,  // 97: drawbridge.cursor.wire.RequestContextResult.success:type_name -> drawbridge.cursor.wire.RequestContextSuccess
+	15,  // 98: drawbridge.cursor.wire.RequestContextSuccess.request_context:type_name -> drawbridge.cursor.wire.RequestContext
+	63,  // 99: drawbridge.cursor.wire.McpResult.success:type_name -> drawbridge.cursor.wire.McpSuccess
+	67,  // 100: drawbridge.cursor.wire.McpResult.error:type_name -> drawbridge.cursor.wire.McpError
+	68,  // 101: drawbridge.cursor.wire.McpResult.rejected:type_name -> drawbridge.cursor.wire.McpRejected
+	69,  // 102: drawbridge.cursor.wire.McpResult.tool_not_found:type_name -> drawbridge.cursor.wire.McpToolNotFound
+	64,  // 103: drawbridge.cursor.wire.McpSuccess.content:type_name -> drawbridge.cursor.wire.McpContent
+	65,  // 104: drawbridge.cursor.wire.McpContent.text:type_name -> drawbridge.cursor.wire.McpText
+	66,  // 105: drawbridge.cursor.wire.McpContent.image:type_name -> drawbridge.cursor.wire.McpImage
+	3,   // 106: drawbridge.cursor.wire.ListMcpResourcesResult.success:type_name -> drawbridge.cursor.wire.Empty
+	33,  // 107: drawbridge.cursor.wire.ReadMcpResourceResult.rejected:type_name -> drawbridge.cursor.wire.PathRejected
+	73,  // 108: drawbridge.cursor.wire.FetchResult.success:type_name -> drawbridge.cursor.wire.FetchSuccess
+	74,  // 109: drawbridge.cursor.wire.FetchResult.error:type_name -> drawbridge.cursor.wire.FetchError
+	43,  // 110: drawbridge.cursor.wire.WriteShellStdinResult.error:type_name -> drawbridge.cursor.wire.GrepError
+	77,  // 111: drawbridge.cursor.wire.McpStateResult.success:type_name -> drawbridge.cursor.wire.McpStateSuccess
+	78,  // 112: drawbridge.cursor.wire.McpStateSuccess.servers:type_name -> drawbridge.cursor.wire.McpStateServer
+	14,  // 113: drawbridge.cursor.wire.McpStateServer.tools:type_name -> drawbridge.cursor.wire.McpToolDefinition
+	80,  // 114: drawbridge.cursor.wire.InteractionResponse.web_search_request_response:type_name -> drawbridge.cursor.wire.Verdict
+	82,  // 115: drawbridge.cursor.wire.InteractionResponse.ask_question_interaction_response:type_name -> drawbridge.cursor.wire.QuestionAnswer
+	80,  // 116: drawbridge.cursor.wire.InteractionResponse.switch_mode_request_response:type_name -> drawbridge.cursor.wire.Verdict
+	84,  // 117: drawbridge.cursor.wire.InteractionResponse.create_plan_request_response:type_name -> drawbridge.cursor.wire.PlanAnswer
+	80,  // 118: drawbridge.cursor.wire.InteractionResponse.web_fetch_request_response:type_name -> drawbridge.cursor.wire.Verdict
+	80,  // 119: drawbridge.cursor.wire.InteractionResponse.mcp_auth_request_response:type_name -> drawbridge.cursor.wire.Verdict
+	80,  // 120: drawbridge.cursor.wire.InteractionResponse.generate_image_request_response:type_name -> drawbridge.cursor.wire.Verdict
+	3,   // 121: drawbridge.cursor.wire.Verdict.approved:type_name -> drawbridge.cursor.wire.Empty
+	81,  // 122: drawbridge.cursor.wire.Verdict.rejected:type_name -> drawbridge.cursor.wire.Reason
+	83,  // 123: drawbridge.cursor.wire.QuestionAnswer.result:type_name -> drawbridge.cursor.wire.QuestionResult
+	81,  // 124: drawbridge.cursor.wire.QuestionResult.rejected:type_name -> drawbridge.cursor.wire.Reason
+	85,  // 125: drawbridge.cursor.wire.PlanAnswer.result:type_name -> drawbridge.cursor.wire.PlanResult
+	3,   // 126: drawbridge.cursor.wire.PlanResult.success:type_name -> drawbridge.cursor.wire.Empty
+	81,  // 127: drawbridge.cursor.wire.PlanResult.error:type_name -> drawbridge.cursor.wire.Reason
+	87,  // 128: drawbridge.cursor.wire.AgentServerMessage.interaction_update:type_name -> drawbridge.cursor.wire.InteractionUpdate
+	100, // 129: drawbridge.cursor.wire.AgentServerMessage.exec_server_message:type_name -> drawbridge.cursor.wire.ExecServerMessage
+	96,  // 130: drawbridge.cursor.wire.AgentServerMessage.kv_server_message:type_name -> drawbridge.cursor.wire.KvServerMessage
+	99,  // 131: drawbridge.cursor.wire.AgentServerMessage.exec_server_control_message:type_name -> drawbridge.cursor.wire.ExecServerControlMessage
+	109, // 132: drawbridge.cursor.wire.AgentServerMessage.interaction_query:type_name -> drawbridge.cursor.wire.InteractionQuery
+	88,  // 133: drawbridge.cursor.wire.InteractionUpdate.text_delta:type_name -> drawbridge.cursor.wire.TextDelta
+	91,  // 134: drawbridge.cursor.wire.InteractionUpdate.tool_call_started:type_name -> drawbridge.cursor.wire.ToolCallUpdate
+	89,  // 135: drawbridge.cursor.wire.InteractionUpdate.thinking_delta:type_name -> drawbridge.cursor.wire.ThinkingDelta
+	90,  // 136: drawbridge.cursor.wire.InteractionUpdate.token_delta:type_name -> drawbridge.cursor.wire.TokenDelta
+	3,   // 137: drawbridge.cursor.wire.InteractionUpdate.heartbeat:type_name -> drawbridge.cursor.wire.Empty
+	94,  // 138: drawbridge.cursor.wire.InteractionUpdate.turn_ended:type_name -> drawbridge.cursor.wire.TurnEnded
+	95,  // 139: drawbridge.cursor.wire.InteractionUpdate.tool_requests_listed:type_name -> drawbridge.cursor.wire.ToolRequestsListed
+	92,  // 140: drawbridge.cursor.wire.ToolCallUpdate.tool_call:type_name -> drawbridge.cursor.wire.ToolCall
+	93,  // 141: drawbridge.cursor.wire.ToolCall.mcp_tool_call:type_name -> drawbridge.cursor.wire.McpToolCall
+	101, // 142: drawbridge.cursor.wire.McpToolCall.args:type_name -> drawbridge.cursor.wire.McpArgs
+	97,  // 143: drawbridge.cursor.wire.KvServerMessage.get_blob_args:type_name -> drawbridge.cursor.wire.GetBlobArgs
+	98,  // 144: drawbridge.cursor.wire.KvServerMessage.set_blob_args:type_name -> drawbridge.cursor.wire.SetBlobArgs
+	22,  // 145: drawbridge.cursor.wire.ExecServerControlMessage.abort:type_name -> drawbridge.cursor.wire.ExecID
+	102, // 146: drawbridge.cursor.wire.ExecServerMessage.shell_args:type_name -> drawbridge.cursor.wire.ShellArgs
+	103, // 147: drawbridge.cursor.wire.ExecServerMessage.write_args:type_name -> drawbridge.cursor.wire.WriteArgs
+	36,  // 148: drawbridge.cursor.wire.ExecServerMessage.delete_args:type_name -> drawbridge.cursor.wire.Path
+	106, // 149: drawbridge.cursor.wire.ExecServerMessage.grep_args:type_name -> drawbridge.cursor.wire.GrepArgs
+	107, // 150: drawbridge.cursor.wire.ExecServerMessage.read_args:type_name -> drawbridge.cursor.wire.ReadArgs
+	104, // 151: drawbridge.cursor.wire.ExecServerMessage.ls_args:type_name -> drawbridge.cursor.wire.LsArgs
+	36,  // 152: drawbridge.cursor.wire.ExecServerMessage.diagnostics_args:type_name -> drawbridge.cursor.wire.Path
+	3,   // 153: drawbridge.cursor.wire.ExecServerMessage.request_context_args:type_name -> drawbridge.cursor.wire.Empty
+	101, // 154: drawbridge.cursor.wire.ExecServerMessage.mcp_args:type_name -> drawbridge.cursor.wire.McpArgs
+	102, // 155: drawbridge.cursor.wire.ExecServerMessage.shell_stream_args:type_name -> drawbridge.cursor.wire.ShellArgs
+	102, // 156: drawbridge.cursor.wire.ExecServerMessage.background_shell_spawn_args:type_name -> drawbridge.cursor.wire.ShellArgs
+	3,   // 157: drawbridge.cursor.wire.ExecServerMessage.list_mcp_resources_exec_args:type_name -> drawbridge.cursor.wire.Empty
+	108, // 158: drawbridge.cursor.wire.ExecServerMessage.read_mcp_resource_exec_args:type_name -> drawbridge.cursor.wire.ReadMcpResourceArgs
+	105, // 159: drawbridge.cursor.wire.ExecServerMessage.fetch_args:type_name -> drawbridge.cursor.wire.FetchArgs
+	3,   // 160: drawbridge.cursor.wire.ExecServerMessage.write_shell_stdin_args:type_name -> drawbridge.cursor.wire.Empty
+	107, // 161: drawbridge.cursor.wire.ExecServerMessage.redacted_read_args:type_name -> drawbridge.cursor.wire.ReadArgs
+	3,   // 162: drawbridge.cursor.wire.ExecServerMessage.mcp_state_exec_args:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 163: drawbridge.cursor.wire.ExecServerMessage.shell_allowlist_precheck_args:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 164: drawbridge.cursor.wire.ExecServerMessage.mcp_allowlist_precheck_args:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 165: drawbridge.cursor.wire.ExecServerMessage.web_fetch_allowlist_precheck_args:type_name -> drawbridge.cursor.wire.Empty
+	115, // 166: drawbridge.cursor.wire.McpArgs.args:type_name -> drawbridge.cursor.wire.McpArgs.ArgsEntry
+	3,   // 167: drawbridge.cursor.wire.ShellArgs.parsing_result:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 168: drawbridge.cursor.wire.InteractionQuery.web_search_request_query:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 169: drawbridge.cursor.wire.InteractionQuery.ask_question_interaction_query:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 170: drawbridge.cursor.wire.InteractionQuery.switch_mode_request_query:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 171: drawbridge.cursor.wire.InteractionQuery.create_plan_request_query:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 172: drawbridge.cursor.wire.InteractionQuery.web_fetch_request_query:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 173: drawbridge.cursor.wire.InteractionQuery.mcp_auth_request_query:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 174: drawbridge.cursor.wire.InteractionQuery.generate_image_request_query:type_name -> drawbridge.cursor.wire.Empty
+	110, // 175: drawbridge.cursor.wire.BidiAppendRequest.request_id:type_name -> drawbridge.cursor.wire.BidiRequestId
+	113, // 176: drawbridge.cursor.wire.ErrorDetails.details:type_name -> drawbridge.cursor.wire.ErrorText
+	45,  // 177: drawbridge.cursor.wire.GrepSuccess.WorkspaceResultsEntry.value:type_name -> drawbridge.cursor.wire.GrepUnion
+	116, // 178: drawbridge.cursor.wire.McpArgs.ArgsEntry.value:type_name -> google.protobuf.Value
+	179, // [179:179] is the sub-list for method output_type
+	179, // [179:179] is the sub-list for method input_type
+	179, // [179:179] is the sub-list for extension type_name
+	179, // [179:179] is the sub-list for extension extendee
+	0,   // [0:179] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -8185,56 +9483,82 @@ func file_agent_proto_init() {
 		(*ShellResult_Success)(nil),
 		(*ShellResult_Failure)(nil),
 		(*ShellResult_Rejected)(nil),
+		(*ShellResult_SpawnError)(nil),
 	}
-	file_agent_proto_msgTypes[26].OneofWrappers = []any{
+	file_agent_proto_msgTypes[24].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[27].OneofWrappers = []any{
 		(*ShellStream_Stdout)(nil),
 		(*ShellStream_Stderr)(nil),
 		(*ShellStream_Exit)(nil),
 		(*ShellStream_Start)(nil),
 		(*ShellStream_Rejected)(nil),
 	}
-	file_agent_proto_msgTypes[32].OneofWrappers = []any{
+	file_agent_proto_msgTypes[29].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[33].OneofWrappers = []any{
 		(*WriteResult_Success)(nil),
+		(*WriteResult_PermissionDenied)(nil),
+		(*WriteResult_NoSpace)(nil),
 		(*WriteResult_Error)(nil),
 		(*WriteResult_Rejected)(nil),
 	}
-	file_agent_proto_msgTypes[33].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[34].OneofWrappers = []any{
+	file_agent_proto_msgTypes[36].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[37].OneofWrappers = []any{
+		(*DeleteResult_Success)(nil),
+		(*DeleteResult_FileNotFound)(nil),
+		(*DeleteResult_NotFile)(nil),
+		(*DeleteResult_PermissionDenied)(nil),
 		(*DeleteResult_Rejected)(nil),
+		(*DeleteResult_Error)(nil),
 	}
-	file_agent_proto_msgTypes[35].OneofWrappers = []any{
+	file_agent_proto_msgTypes[40].OneofWrappers = []any{
 		(*GrepResult_Success)(nil),
 		(*GrepResult_Error)(nil),
 	}
-	file_agent_proto_msgTypes[38].OneofWrappers = []any{
+	file_agent_proto_msgTypes[43].OneofWrappers = []any{
+		(*GrepUnion_Count)(nil),
 		(*GrepUnion_Files)(nil),
 		(*GrepUnion_Content)(nil),
 	}
-	file_agent_proto_msgTypes[43].OneofWrappers = []any{
+	file_agent_proto_msgTypes[44].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[46].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[47].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[50].OneofWrappers = []any{
 		(*ReadResult_Success)(nil),
 		(*ReadResult_Error)(nil),
 		(*ReadResult_Rejected)(nil),
+		(*ReadResult_FileNotFound)(nil),
+		(*ReadResult_PermissionDenied)(nil),
+		(*ReadResult_InvalidFile)(nil),
 	}
-	file_agent_proto_msgTypes[44].OneofWrappers = []any{
+	file_agent_proto_msgTypes[51].OneofWrappers = []any{
 		(*ReadSuccess_Content)(nil),
 		(*ReadSuccess_Data)(nil),
 	}
-	file_agent_proto_msgTypes[45].OneofWrappers = []any{
+	file_agent_proto_msgTypes[52].OneofWrappers = []any{
 		(*LsResult_Success)(nil),
 		(*LsResult_Error)(nil),
 		(*LsResult_Rejected)(nil),
 	}
-	file_agent_proto_msgTypes[52].OneofWrappers = []any{
+	file_agent_proto_msgTypes[56].OneofWrappers = []any{
+		(*DiagnosticsResult_Success)(nil),
+		(*DiagnosticsResult_Rejected)(nil),
+		(*DiagnosticsResult_FileNotFound)(nil),
+	}
+	file_agent_proto_msgTypes[60].OneofWrappers = []any{
 		(*McpResult_Success)(nil),
 		(*McpResult_Error)(nil),
 		(*McpResult_Rejected)(nil),
 		(*McpResult_ToolNotFound)(nil),
 	}
-	file_agent_proto_msgTypes[54].OneofWrappers = []any{
+	file_agent_proto_msgTypes[62].OneofWrappers = []any{
 		(*McpContent_Text)(nil),
 		(*McpContent_Image)(nil),
 	}
-	file_agent_proto_msgTypes[68].OneofWrappers = []any{
+	file_agent_proto_msgTypes[70].OneofWrappers = []any{
+		(*FetchResult_Success)(nil),
+		(*FetchResult_Error)(nil),
+	}
+	file_agent_proto_msgTypes[77].OneofWrappers = []any{
 		(*InteractionResponse_WebSearchRequestResponse)(nil),
 		(*InteractionResponse_AskQuestionInteractionResponse)(nil),
 		(*InteractionResponse_SwitchModeRequestResponse)(nil),
@@ -8243,15 +9567,15 @@ func file_agent_proto_init() {
 		(*InteractionResponse_McpAuthRequestResponse)(nil),
 		(*InteractionResponse_GenerateImageRequestResponse)(nil),
 	}
-	file_agent_proto_msgTypes[69].OneofWrappers = []any{
+	file_agent_proto_msgTypes[78].OneofWrappers = []any{
 		(*Verdict_Approved)(nil),
 		(*Verdict_Rejected)(nil),
 	}
-	file_agent_proto_msgTypes[74].OneofWrappers = []any{
+	file_agent_proto_msgTypes[83].OneofWrappers = []any{
 		(*PlanResult_Success)(nil),
 		(*PlanResult_Error)(nil),
 	}
-	file_agent_proto_msgTypes[75].OneofWrappers = []any{
+	file_agent_proto_msgTypes[84].OneofWrappers = []any{
 		(*AgentServerMessage_InteractionUpdate)(nil),
 		(*AgentServerMessage_ExecServerMessage)(nil),
 		(*AgentServerMessage_ConversationCheckpointUpdate)(nil),
@@ -8259,7 +9583,7 @@ func file_agent_proto_init() {
 		(*AgentServerMessage_ExecServerControlMessage)(nil),
 		(*AgentServerMessage_InteractionQuery)(nil),
 	}
-	file_agent_proto_msgTypes[76].OneofWrappers = []any{
+	file_agent_proto_msgTypes[85].OneofWrappers = []any{
 		(*InteractionUpdate_TextDelta)(nil),
 		(*InteractionUpdate_ToolCallStarted)(nil),
 		(*InteractionUpdate_ThinkingDelta)(nil),
@@ -8268,12 +9592,12 @@ func file_agent_proto_init() {
 		(*InteractionUpdate_TurnEnded)(nil),
 		(*InteractionUpdate_ToolRequestsListed)(nil),
 	}
-	file_agent_proto_msgTypes[83].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[85].OneofWrappers = []any{
+	file_agent_proto_msgTypes[92].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[94].OneofWrappers = []any{
 		(*KvServerMessage_GetBlobArgs)(nil),
 		(*KvServerMessage_SetBlobArgs)(nil),
 	}
-	file_agent_proto_msgTypes[89].OneofWrappers = []any{
+	file_agent_proto_msgTypes[98].OneofWrappers = []any{
 		(*ExecServerMessage_ShellArgs)(nil),
 		(*ExecServerMessage_WriteArgs)(nil),
 		(*ExecServerMessage_DeleteArgs)(nil),
@@ -8295,10 +9619,10 @@ func file_agent_proto_init() {
 		(*ExecServerMessage_McpAllowlistPrecheckArgs)(nil),
 		(*ExecServerMessage_WebFetchAllowlistPrecheckArgs)(nil),
 	}
-	file_agent_proto_msgTypes[91].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[95].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[96].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[98].OneofWrappers = []any{
+	file_agent_proto_msgTypes[100].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[104].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[105].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[107].OneofWrappers = []any{
 		(*InteractionQuery_WebSearchRequestQuery)(nil),
 		(*InteractionQuery_AskQuestionInteractionQuery)(nil),
 		(*InteractionQuery_SwitchModeRequestQuery)(nil),
@@ -8312,8 +9636,8 @@ func file_agent_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   105,
+			NumEnums:      2,
+			NumMessages:   114,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

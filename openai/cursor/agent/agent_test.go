@@ -1,0 +1,375 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"drawbridge/internal/yamlconf"
+
+	acp "github.com/coder/acp-go-sdk"
+	"github.com/google/go-cmp/cmp"
+)
+
+// want is a request of the service, and what its result says.
+type want struct{ ask, says string }
+
+// exchange has the service ask for each in one turn, and compares the results.
+func exchange(t *testing.T, files map[string]string, prepare func(*world), list []want) *world {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("turns:\n  - steps:\n")
+	for _, each := range list {
+		fmt.Fprintf(&b, "      - %s\n      - text: \"{{.Result}}\\x1e\"\n", each.ask)
+	}
+	w := begin(t, b.String(), files)
+	if prepare != nil {
+		prepare(w)
+	}
+	said, _ := w.say("go")
+	said = strings.ReplaceAll(said, w.dir, "WORK")
+	said = regexp.MustCompile(` execution_time=\d+`).ReplaceAllString(said, "")
+	got := strings.Split(strings.TrimSuffix(said, "\x1e"), "\x1e")
+	if len(got) != len(list) {
+		t.Fatalf("%d results of %d: %q", len(got), len(list), said)
+	}
+	for i, each := range list {
+		if got[i] != each.says {
+			t.Errorf("%s:\n got %s\nwant %s", each.ask, got[i], each.says)
+		}
+	}
+	return w
+}
+
+// TestAsVendor: every tool answers as the vendor's own client does. make clients runs that client against the same table.
+func TestAsVendor(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("testdata/tools.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table struct {
+		Files map[string]string `yaml:"files"`
+		Rows  []struct {
+			Ask      map[string]any `yaml:"ask"`
+			Withdraw string         `yaml:"withdraw"`
+			Says     string         `yaml:"says"`
+		} `yaml:"rows"`
+	}
+	if err := yamlconf.Strict(data, 1<<20, &table); err != nil {
+		t.Fatal(err)
+	}
+	var list []want
+	for _, row := range table.Rows {
+		ask, err := json.Marshal(row.Ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		each := want{ask: fmt.Sprintf("{ exec: %s", ask), says: row.Says}
+		if row.Withdraw != "" {
+			each.ask += ", withdraw: " + row.Withdraw
+		}
+		each.ask += " }"
+		list = append(list, each)
+	}
+	if len(list) < 30 {
+		t.Fatalf("only %d rows", len(list))
+	}
+	exchange(t, table.Files, nil, list)
+}
+
+var someFiles = map[string]string{
+	"a.txt": "alpha\nbeta\ngamma alpha\n", "n.txt": "1\n2\n3\n4\n5\n6\n7\n", "sub/b.txt": "alpha in b\n", "sub/c.go": "package c\n", "nul.bin": "a\x00b", "empty.txt": "",
+	".hid/h.txt": "alpha hidden", ".gitignore": "ign*\n!ignored.md\nbuild/\n", "ign.txt": "alpha", "ignored.md": "alpha", "build/x.txt": "alpha", ".git/x": "alpha",
+}
+
+// TestFiles: the tools for files answer as the vendor's client does, and stay in their folder.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(out, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const no = "reason=this path is outside of the folder in which this client works}}"
+	exchange(t, someFiles, func(w *world) {
+		for link, to := range map[string]string{"out": out, "in": "a.txt", "away": filepath.Dir(out)} {
+			if err := os.Symlink(to, filepath.Join(w.dir, link)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}, []want{
+		{ask: "exec: { read_args: { path: in } }", says: "read_result{success{path=WORK/in content=alpha\nbeta\ngamma alpha\n total_lines=4 file_size=23}}"},
+		{ask: "exec: { read_args: { path: nul.bin } }", says: "read_result{success{path=WORK/nul.bin data=[97 0 98] file_size=3}}"},
+		{ask: "exec: { read_args: { path: /etc/passwd } }", says: "read_result{rejected{path=/etc/passwd " + no},
+		{ask: "exec: { read_args: { path: ../x } }", says: "read_result{rejected{path=../x " + no},
+		{ask: "exec: { read_args: { path: out } }", says: "read_result{rejected{path=out " + no},
+		{ask: "exec: { read_args: { path: away/secret } }", says: "read_result{rejected{path=away/secret " + no},
+		{ask: "exec: { redacted_read_args: { path: sub/c.go } }", says: "redacted_read_result{success{path=WORK/sub/c.go content=package c\n total_lines=2 file_size=10}}"},
+		{ask: "exec: { ls_args: { path: ., ignore: ['*.txt'] } }", says: "ls_result{success{directory_tree_root{abs_path=WORK children_dirs{abs_path=WORK/sub children_files{name=c.go} children_were_processed=true} " +
+			"children_files{name=.gitignore} children_files{name=ignored.md} children_files{name=nul.bin} children_were_processed=true}}}"},
+		{ask: "exec: { ls_args: { path: .. } }", says: "ls_result{rejected{path=.. " + no},
+		{ask: "exec: { ls_args: { path: away } }", says: "ls_result{rejected{path=away " + no},
+		{ask: "exec: { write_args: { path: in, file_text: changed } }", says: "write_result{success{path=WORK/in lines_created=1 file_size=7}}"},
+		{ask: "exec: { read_args: { path: a.txt } }", says: "read_result{success{path=WORK/a.txt content=changed total_lines=1 file_size=7}}"},
+		{ask: "exec: { write_args: { path: sub, file_text: x } }", says: "write_result{error{path=WORK/sub error=is a directory}}"},
+		{ask: "exec: { write_args: { path: out, file_text: x } }", says: "write_result{rejected{path=out " + no},
+		{ask: "exec: { write_args: { path: away/new, file_text: x } }", says: "write_result{rejected{path=away/new " + no},
+		{ask: "exec: { write_args: { path: /tmp/x, file_text: x } }", says: "write_result{rejected{path=/tmp/x " + no},
+		{ask: "exec: { delete_args: { path: out } }", says: "delete_result{success{path=WORK/out deleted_file=WORK/out}}"},
+		{ask: "exec: { delete_args: { path: away/secret } }", says: "delete_result{rejected{path=away/secret " + no},
+		{ask: "exec: { background_shell_spawn_args: { command: x } }", says: "background_shell_spawn_result{rejected{command=x reason=this client runs no such tool; use the tools that it offers}}"},
+	})
+	if data, err := os.ReadFile(out); err != nil || string(data) != "secret" {
+		t.Errorf("outside of the folder: %q, %v", data, err)
+	}
+}
+
+// TestSearch: searches answer as the vendor's client does.
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	const all = "grep_result{success{pattern=alpha path=WORK output_mode="
+	exchange(t, someFiles, nil, []want{
+		{ask: "exec: { grep_args: { pattern: alpha, path: WORK } }", says: all + "content WORK{content{matches{file=./.hid/h.txt matches{line_number=1 content=alpha hidden}} matches{file=./a.txt matches{line_number=1 content=alpha} " +
+			"matches{line_number=3 content=gamma alpha}} matches{file=./ignored.md matches{line_number=1 content=alpha}} matches{file=./sub/b.txt matches{line_number=1 content=alpha in b}} total_lines=5 total_matched_lines=5}}}}"},
+		{ask: "exec: { grep_args: { pattern: alpha, path: WORK, output_mode: files_with_matches } }", says: all + "files_with_matches WORK{files{./.hid/h.txt ./a.txt ./ignored.md ./sub/b.txt total_files=4}}}}"},
+		{ask: "exec: { grep_args: { pattern: alpha, path: WORK, output_mode: count } }", says: all + "count WORK{count{counts{file=./.hid/h.txt count=1} counts{file=./a.txt count=2} counts{file=./ignored.md count=1} counts{file=./sub/b.txt count=1} total_files=4 total_matches=5}}}}"},
+		{ask: "exec: { grep_args: { pattern: alpha, path: WORK, output_mode: files_with_matches, glob: '*.txt' } }", says: all + "files_with_matches WORK{files{./.hid/h.txt ./a.txt ./ign.txt ./sub/b.txt total_files=4}}}}"},
+		{ask: "exec: { grep_args: { pattern: ALPHA, path: sub, case_insensitive: true } }", says: "grep_result{success{pattern=ALPHA path=sub output_mode=content WORK{content{matches{file=sub/b.txt matches{line_number=1 content=alpha in b}} total_lines=1 total_matched_lines=1}}}}"},
+		{ask: "exec: { grep_args: { glob: '**/*.{go,md}', path: WORK } }", says: "grep_result{success{path=WORK output_mode=files_with_matches WORK{files{./ignored.md ./sub/c.go total_files=2}}}}"},
+		{ask: "exec: { grep_args: { pattern: x, path: .. } }", says: "grep_result{error{error=this path is outside of the folder in which this client works}}"},
+		{ask: "exec: { grep_args: { pattern: '(', path: WORK } }", says: "grep_result{error{error=error parsing regexp: missing closing ): `(`}}"},
+		{ask: "exec: { grep_args: { pattern: x, type: cobol } }", says: "grep_result{error{error=file type \"cobol\" is not known; use one of c, cpp, cs, css, go, html, java, js, json, kotlin, lua, md, php, py, ruby, rust, sh, sql, swift, toml, ts, txt, xml, yaml}}"},
+	})
+}
+
+// TestCommands: commands run in their folder with their environment, end in time with all their children, and answer in the form that was asked for.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	const never = "sh -c 'echo $$ > pid; exec sleep 1000' & echo begin; wait"
+	w := exchange(t, someFiles, nil, []want{
+		{ask: "exec: { shell_args: { command: 'echo hi; pwd; echo err >&2', working_directory: WORK/sub } }", says: "shell_result{success{command=echo hi; pwd; echo err >&2 working_directory=WORK/sub stdout=hi\nWORK/sub\n stderr=err\n}}"},
+		{ask: "exec: { shell_args: { command: 'env | cut -d= -f1 | sort | tr \"\\n\" \" \"' } }", says: "shell_result{success{command=env | cut -d= -f1 | sort | tr \"\\n\" \" \" working_directory=WORK stdout=HERE PATH PWD SHLVL _ }}"},
+		{ask: "exec: { shell_args: { command: 'kill -9 $$' } }", says: "shell_result{failure{command=kill -9 $$ working_directory=WORK exit_code=-1 signal=SIGKILL}}"},
+		{ask: "exec: { shell_args: { command: \"" + never + "\", timeout: 300 } }", says: "shell_result{failure{command=" + never + " working_directory=WORK exit_code=-1 signal=SIGTERM stdout=begin\n abort_reason=2 aborted=true}}"},
+		{ask: "exec: { shell_args: { command: pwd, working_directory: / } }", says: "shell_result{spawn_error{command=pwd working_directory=/ error=the folder of the command: this path is outside of the folder in which this client works}}"},
+		{ask: "exec: { shell_stream_args: { command: 'echo err >&2' } }", says: "shell_stream{start{}} shell_stream{stderr{data=err\n}} shell_stream{exit{cwd=WORK}}"},
+		{ask: "exec: { shell_stream_args: { command: pwd, working_directory: none } }", says: "shell_stream{rejected{command=pwd working_directory=none reason=the folder of the command: no such file or directory}}"},
+	})
+	w.gone("pid")
+	seen, err := json.Marshal(w.shown)
+	if err != nil || !slices.Contains(w.shown, "kill -9 $$ failed") || !slices.Contains(w.shown, "echo err >&2 in_progress") {
+		t.Errorf("the client was shown %s, %v", seen, err)
+	}
+}
+
+// TestLongOutput: output is kept up to a bound, and a character that comes in two pieces stays whole.
+func TestLongOutput(t *testing.T) {
+	t.Parallel()
+	w := begin(t, `
+turns:
+  - match: long
+    steps: [{ exec: { shell_args: { command: "yes 12345678 | head -c 3000000" } } }, { text: "{{.Result}}" }]
+  - match: half
+    steps: [{ exec: { shell_stream_args: { command: "printf '\\303'; sleep 0.2; printf '\\274 \\377'" } } }, { text: "{{.Result}}" }]
+`, nil)
+	said, _ := w.say("long")
+	if !strings.Contains(said, " more bytes are left out)") || len(said) > 1<<20+200_000 {
+		t.Errorf("%d bytes: %q", len(said), said[len(said)-100:])
+	}
+	if said, _ := w.say("half"); !strings.Contains(said, "ü") || !strings.Contains(said, "\ufffd") {
+		t.Errorf("%q", said)
+	}
+}
+
+// TestPages: fetch answers with what an address has, and names a redirect to another host without following it.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	away := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }))
+	t.Cleanup(away.Close)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/away":
+			http.Redirect(w, r, away.URL, http.StatusFound)
+		case "/none":
+			http.Error(w, "none", http.StatusNotFound)
+		default:
+			w.Header().Set("Content-Type", "text/plain")
+			_, _ = w.Write([]byte("words"))
+		}
+	}))
+	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
+	at := web.URL
+	w := exchange(t, nil, nil, []want{
+		{ask: "exec: { fetch_args: { url: '" + at + "/a' } }", says: "fetch_result{success{url=" + at + "/a content=words status_code=200 content_type=text/plain}}"},
+		{ask: "exec: { fetch_args: { url: '" + at + "/none' } }", says: "fetch_result{success{url=" + at + "/none content=none\n status_code=404 content_type=text/plain; charset=utf-8}}"},
+		{ask: "exec: { fetch_args: { url: '" + at + "/away' } }", says: "fetch_result{error{url=" + at + "/away error=Get \"" + away.URL + "\": the page leads to " + away.URL + "; fetch that address}}"},
+		{ask: "exec: { fetch_args: { url: 'file:///etc/passwd' } }", says: "fetch_result{error{url=file:///etc/passwd error=Get \"file:///etc/passwd\": unsupported protocol scheme \"file\"}}"},
+	})
+	if got := w.questions()[0]; got != "fetch Fetch "+at+"/a url="+at+"/a" {
+		t.Error(got)
+	}
+}
+
+// TestQuestions: each tool asks with its exact arguments, and does nothing without a yes.
+func TestQuestions(t *testing.T) {
+	t.Parallel()
+	no := " reason=the user does not allow this}}"
+	w := exchange(t, someFiles, func(w *world) { w.allow = func(acp.ToolCallUpdate) bool { return false } }, []want{
+		{ask: "exec: { read_args: { path: a.txt } }", says: "read_result{rejected{path=a.txt" + no},
+		{ask: "exec: { write_args: { path: new.txt, file_text: x } }", says: "write_result{rejected{path=new.txt" + no},
+		{ask: "exec: { delete_args: { path: a.txt } }", says: "delete_result{rejected{path=a.txt" + no},
+		{ask: "exec: { ls_args: { path: sub } }", says: "ls_result{rejected{path=sub" + no},
+		{ask: "exec: { grep_args: { pattern: alpha, path: sub } }", says: "grep_result{error{error=the user does not allow this}}"},
+		{ask: "exec: { diagnostics_args: { path: a.txt } }", says: "diagnostics_result{rejected{path=a.txt" + no},
+		{ask: "exec: { shell_args: { command: touch made, description: Makes it } }", says: "shell_result{rejected{command=touch made" + no},
+		{ask: "exec: { shell_stream_args: { command: touch made } }", says: "shell_stream{rejected{command=touch made" + no},
+		{ask: "exec: { fetch_args: { url: 'http://127.0.0.1:1/' } }", says: "fetch_result{error{url=http://127.0.0.1:1/ error=the user does not allow this}}"},
+	})
+	if d := cmp.Diff([]string{
+		"read Read a.txt path=WORK/a.txt", "edit Write new.txt content=x path=WORK/new.txt", "delete Delete a.txt path=WORK/a.txt", "read List sub path=WORK/sub",
+		`search Search "alpha" in sub path=WORK/sub`, "read Diagnostics of a.txt path=WORK/a.txt", "execute touch made command=touch made cwd=WORK description=Makes it",
+		"execute touch made command=touch made cwd=WORK", "fetch Fetch http://127.0.0.1:1/ url=http://127.0.0.1:1/",
+	}, w.questions()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if _, err := os.Stat(filepath.Join(w.dir, "made")); err == nil {
+		t.Error("a command ran that nobody allowed")
+	}
+	if _, err := os.Stat(filepath.Join(w.dir, "a.txt")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSessions: a turn goes on from the state of the one before, also in another process, which shows what was said.
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	w := begin(t, `
+turns:
+  - { match: This conversation, steps: [{ text: "anew: {{.Text}}" }] }
+  - { match: one, number: 1, steps: [{ blob: 100 }, { text: first }] }
+  - { match: two, number: 2, steps: [{ text: second }] }
+  - { match: three, number: 3, steps: [{ text: third }] }
+  - { match: break, steps: [{ text: half }, { end: cut }] }
+`, nil)
+	for _, turn := range [][2]string{{"one", "first"}, {"two", "second"}} {
+		if said, why := w.say(turn[0]); said != turn[1] || why != acp.StopReasonEndTurn {
+			t.Error(said, why)
+		}
+	}
+	w.hang()
+	w.connect()
+	w.mu.Lock()
+	w.shown = nil
+	w.mu.Unlock()
+	if _, err := w.conn.LoadSession(t.Context(), acp.LoadSessionRequest{SessionId: w.id, Cwd: w.dir, McpServers: []acp.McpServer{}}); err != nil {
+		t.Fatal(err)
+	}
+	if said, _ := w.say("three"); said != "third" {
+		t.Error(said)
+	}
+	if d := cmp.Diff([]string{"user: one", "said", "user: two", "said", "said"}, w.shown); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	// A turn that broke off is an error, and stands in the history of the next one.
+	_, err := w.conn.Prompt(t.Context(), acp.PromptRequest{SessionId: w.id, Prompt: []acp.ContentBlock{acp.TextBlock("break")}})
+	if err == nil || !strings.Contains(err.Error(), "upstream_cut") {
+		t.Error(err)
+	}
+	if said, _ := w.say("and now?"); !strings.Contains(said, "[user]\nbreak\n[assistant]\nhalf\n</conversation>") {
+		t.Error(said)
+	}
+	for id, want := range map[acp.SessionId]string{"11111111-1111-4111-8111-111111111111": "no session", "../../x": "no session"} {
+		if _, err := w.conn.LoadSession(t.Context(), acp.LoadSessionRequest{SessionId: id, Cwd: w.dir, McpServers: []acp.McpServer{}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Error(err)
+		}
+	}
+}
+
+// TestServers: the tools of the session's MCP servers are offered, and run without a question.
+func TestServers(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := acp.McpServer{Stdio: &acp.McpServerStdio{Name: "loud", Command: self, Args: []string{}, Env: []acp.EnvVariable{{Name: "AGENT_TEST_SERVER", Value: "1"}, {Name: "WITH", Value: "words"}}}}
+	w := begin(t, `
+turns:
+  - match: go
+    tools: [loud_shout, loud_fail]
+    steps:
+      - calls: [{ name: loud_shout, args: { text: hello } }, { name: loud_fail, args: { text: x } }]
+      - exec: { read_args: { path: a.txt } }
+      - text: "{{.Result}}"
+      - calls: [{ name: loud_shout, args: { text: again } }]
+      - text: " {{.Result}}"
+  - match: cancel
+    steps: [{ text: wait }, { exec: { shell_args: { command: "echo $$ > pid; exec sleep 1000" } } }]
+`, someFiles, server)
+	if said, _ := w.say("go"); !strings.HasSuffix(said, "file_size=23}} AGAIN") {
+		t.Error(said)
+	}
+	if d := cmp.Diff([]string{"read Read a.txt path=WORK/a.txt"}, w.questions()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if !slices.Contains(w.shown, "loud_fail failed") || !slices.Contains(w.shown, "loud_shout completed") {
+		t.Error(w.shown)
+	}
+
+	// The client ends a turn while a command runs.
+	done := make(chan acp.StopReason, 1)
+	go func() {
+		_, why := w.say("cancel")
+		done <- why
+	}()
+	w.await("pid")
+	if err := w.conn.Cancel(t.Context(), acp.CancelNotification{SessionId: w.id}); err != nil {
+		t.Fatal(err)
+	}
+	if why := <-done; why != acp.StopReasonCancelled {
+		t.Error(why)
+	}
+	w.gone("pid")
+}
+
+// TestNothingTwice: a run that breaks off while a command runs, or behind its result, never runs the command again. From a state behind the result it
+// goes on.
+func TestNothingTwice(t *testing.T) {
+	t.Parallel()
+	w := begin(t, `
+turns:
+  - match: while
+    steps: [{ exec: { shell_args: { command: "echo x >> runs; echo $$ > pid; exec sleep 1000" } } }]
+  - { match: saved, try: 1, steps: [{ exec: { shell_args: { command: "echo x >> runs" } } }, { checkpoint: true }, { end: cut }] }
+  - { match: behind, steps: [{ exec: { shell_args: { command: "echo x >> runs" } } }, { end: cut }] }
+  - { try: 2, steps: [{ text: went on }] }
+`, nil)
+	prompt := func(text string) error {
+		_, err := w.conn.Prompt(t.Context(), acp.PromptRequest{SessionId: w.id, Prompt: []acp.ContentBlock{acp.TextBlock(text)}})
+		return err
+	}
+	if err := prompt("behind"); err == nil || !strings.Contains(err.Error(), "upstream_cut") {
+		t.Error(err)
+	}
+	if said, _ := w.say("saved"); said != "went on" {
+		t.Error(said)
+	}
+	broke := make(chan error, 1)
+	go func() { broke <- prompt("while") }()
+	w.await("pid")
+	w.sim.Break()
+	if err := <-broke; err == nil || !strings.Contains(err.Error(), "upstream_cut") {
+		t.Error(err)
+	}
+	w.gone("pid")
+	if data, err := os.ReadFile(filepath.Join(w.dir, "runs")); err != nil || string(data) != "x\nx\nx\n" {
+		t.Errorf("%q, %v", data, err)
+	}
+}
