@@ -67,7 +67,7 @@ func (h hands) load(path string) ([]byte, error) {
 func (h hands) read(a *wire.ReadArgs, wrap func(*wire.ReadResult) *wire.ExecClientMessage) *deed {
 	at := a.GetPath()
 	return &deed{
-		kind: acp.ToolKindRead, title: "Read " + at, input: map[string]any{"path": h.full(at)}, path: h.full(at),
+		kind: acp.ToolKindRead, title: "Read " + at, input: map[string]any{"path": h.full(at)}, path: h.full(at), never: h.never(at),
 		refuse: func(why string) *wire.ExecClientMessage {
 			return wrap(&wire.ReadResult{Result: &wire.ReadResult_Rejected{Rejected: &wire.PathRejected{Path: at, Reason: why}}})
 		},
@@ -138,7 +138,7 @@ func (h hands) write(a *wire.WriteArgs) *deed {
 		return &wire.ExecClientMessage{Message: &wire.ExecClientMessage_WriteResult{WriteResult: r}}
 	}
 	return &deed{
-		kind: acp.ToolKindEdit, title: "Write " + at, input: input, path: h.full(at),
+		kind: acp.ToolKindEdit, title: "Write " + at, input: input, path: h.full(at), never: h.never(at),
 		refuse: func(why string) *wire.ExecClientMessage {
 			return result(&wire.WriteResult{Result: &wire.WriteResult_Rejected{Rejected: &wire.PathRejected{Path: at, Reason: why}}})
 		},
@@ -224,7 +224,7 @@ func (h hands) remove(at string) *deed {
 		return &wire.ExecClientMessage{Message: &wire.ExecClientMessage_DeleteResult{DeleteResult: r}}
 	}
 	return &deed{
-		kind: acp.ToolKindDelete, title: "Delete " + at, input: map[string]any{"path": h.full(at)}, path: h.full(at),
+		kind: acp.ToolKindDelete, title: "Delete " + at, input: map[string]any{"path": h.full(at)}, path: h.full(at), never: h.never(at),
 		refuse: func(why string) *wire.ExecClientMessage {
 			return result(&wire.DeleteResult{Result: &wire.DeleteResult_Rejected{Rejected: &wire.PathRejected{Path: at, Reason: why}}})
 		},
@@ -281,7 +281,7 @@ func (h hands) diagnose(at string) *deed {
 		return result(&wire.DiagnosticsResult{Result: &wire.DiagnosticsResult_Rejected{Rejected: &wire.PathRejected{Path: at, Reason: why}}})
 	}
 	return &deed{
-		kind: acp.ToolKindRead, title: "Diagnostics of " + at, input: map[string]any{"path": h.full(at)}, path: h.full(at), refuse: reject,
+		kind: acp.ToolKindRead, title: "Diagnostics of " + at, input: map[string]any{"path": h.full(at)}, path: h.full(at), never: h.never(at), refuse: reject,
 		do: func(_ context.Context, say func(*wire.ExecClientMessage)) string {
 			rel, err := h.within(at)
 			if err == nil {
@@ -309,7 +309,7 @@ func (h hands) list(a *wire.LsArgs) *deed {
 		return result(&wire.LsResult{Result: &wire.LsResult_Rejected{Rejected: &wire.PathRejected{Path: at, Reason: why}}})
 	}
 	return &deed{
-		kind: acp.ToolKindRead, title: "List " + at, input: map[string]any{"path": h.full(at)}, path: h.full(at), refuse: reject,
+		kind: acp.ToolKindRead, title: "List " + at, input: map[string]any{"path": h.full(at)}, path: h.full(at), never: h.never(at), refuse: reject,
 		do: func(ctx context.Context, say func(*wire.ExecClientMessage)) string {
 			t := tree{hands: h, ctx: ctx, left: maxEntries}
 			err := t.begin(at, a.GetIgnore())

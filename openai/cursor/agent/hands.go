@@ -26,6 +26,8 @@ type deed struct {
 	input map[string]any
 	// path is the file or folder that it is about, "" for none.
 	path string
+	// never says why nobody is asked, because it cannot be done anyway; "" asks.
+	never string
 	// refuse is the answer of something that was not allowed.
 	refuse func(reason string) *wire.ExecClientMessage
 	// do does it, and returns what went wrong, "" for nothing. The first message to say decides.
@@ -89,7 +91,10 @@ func (h hands) perform(ctx context.Context, d *deed, say func(*wire.ExecClientMe
 		at = []acp.ToolCallLocation{{Path: d.path}}
 	}
 	h.update(shown, acp.StartToolCall(id, d.title, acp.WithStartKind(d.kind), acp.WithStartStatus(acp.ToolCallStatusPending), acp.WithStartRawInput(d.input), acp.WithStartLocations(at)))
-	trouble := h.ask(ctx, id, d, at)
+	trouble := d.never
+	if trouble == "" {
+		trouble = h.ask(ctx, id, d, at)
+	}
 	if trouble != "" {
 		say(d.refuse(trouble))
 	} else {
@@ -144,6 +149,14 @@ func (h hands) within(path string) (string, error) {
 		}
 	}
 	return "", errOutside
+}
+
+// never is why nobody is asked about a path.
+func (h hands) never(path string) string {
+	if _, err := h.within(path); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // outside reports whether an error means that a link or a ".." leads out of the folder.

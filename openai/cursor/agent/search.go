@@ -64,7 +64,7 @@ func (h hands) search(a *wire.GrepArgs) *deed {
 		title = "Find files " + a.GetGlob()
 	}
 	return &deed{
-		kind: acp.ToolKindSearch, title: title, input: map[string]any{"path": h.full(a.GetPath())}, path: h.full(a.GetPath()), refuse: fail,
+		kind: acp.ToolKindSearch, title: title, input: map[string]any{"path": h.full(a.GetPath())}, path: h.full(a.GetPath()), never: h.never(a.GetPath()), refuse: fail,
 		do: func(ctx context.Context, say func(*wire.ExecClientMessage)) string {
 			f := &finder{hands: h, a: a}
 			if err := f.run(ctx); err != nil {

@@ -145,7 +145,7 @@ func (h hands) shell(a *wire.ShellArgs, as form) *deed {
 		input["description"] = a.GetDescription()
 	}
 	return &deed{
-		kind: acp.ToolKindExecute, title: a.GetCommand(), input: input, refuse: t.refused,
+		kind: acp.ToolKindExecute, title: a.GetCommand(), input: input, never: h.never(a.GetWorkingDirectory()), refuse: t.refused,
 		do: func(ctx context.Context, say func(*wire.ExecClientMessage)) string {
 			t.say = say
 			rel, err := h.within(a.GetWorkingDirectory())
