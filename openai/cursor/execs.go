@@ -77,7 +77,7 @@ func (t *turn) exec(s *stream, m *wire.ExecServerMessage) {
 		return
 	}
 	if t.local != nil {
-		if do := t.local.Exec(m); do != nil {
+		if do := t.local.Exec(m); do != nil && !t.busy() {
 			t.work(s, id, do)
 			return
 		}

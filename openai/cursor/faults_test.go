@@ -200,6 +200,22 @@ func TestCutBehindResults(t *testing.T) {
 	})
 }
 
+// TestStateBeforeResults: a state that the service handed over before it had the results is none to go on from.
+func TestStateBeforeResults(t *testing.T) {
+	play(t, `
+faults: [{ call: append, skip: 4, times: 2, after: 3s }]
+turns:
+  - match: ""
+    steps: [{ calls: [{ name: bash, args: { command: a } }], saved: true }, { end: cut }]
+`, func(t *testing.T, w *world) {
+		first := w.ask(user("go"))
+		a := w.ask(user("go"), first.says(), result(first.calls()[0].ID, "A"))
+		if a.Error == nil || a.Error.Code != "upstream_cut" || len(w.sim.Requests()) != 1 {
+			t.Errorf("%d runs: %d %s", len(w.sim.Requests()), a.Status, a.Body)
+		}
+	})
+}
+
 // TestNoFinalState: where the service hands over no state behind the end of a turn, the next one tells the whole conversation.
 func TestNoFinalState(t *testing.T) {
 	play(t, `

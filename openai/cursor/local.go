@@ -2,7 +2,11 @@ package cursor
 
 import (
 	"context"
+	"strings"
 	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"drawbridge/openai/cursor/wire"
 	"drawbridge/openai/upstream"
@@ -35,8 +39,9 @@ func (t *turn) work(s *stream, id uint32, do func(context.Context, func(*wire.Ex
 		defer stop()
 		do(ctx, func(m *wire.ExecClientMessage) {
 			t.mu.Lock()
-			t.shown = true // a state that the service hands over behind this knows of it
+			t.shown, t.owed = true, true
 			t.mu.Unlock()
+			valid(m.ProtoReflect())
 			s.post(execMessage(id, m))
 		})
 		t.mu.Lock()
@@ -49,6 +54,50 @@ func (t *turn) work(s *stream, id uint32, do func(context.Context, func(*wire.Ex
 	})
 	t.shows()
 	t.wake()
+}
+
+// maxWork bounds the requests that run on this machine at once.
+const maxWork = 64
+
+// busy reports whether no more work may begin. The caller holds the lock.
+func (t *turn) busy() bool {
+	n := 0
+	for _, c := range t.open {
+		if c.stop != nil {
+			n++
+		}
+	}
+	return n >= maxWork
+}
+
+// valid makes all text of a message valid UTF-8, which the encoding demands: names of files need not be.
+func valid(m protoreflect.Message) {
+	fix := func(v protoreflect.Value, set func(protoreflect.Value)) {
+		switch text := v.Interface().(type) {
+		case protoreflect.Message:
+			valid(text)
+		case string:
+			if !utf8.ValidString(text) {
+				set(protoreflect.ValueOfString(strings.ToValidUTF8(text, "\ufffd")))
+			}
+		}
+	}
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.IsList():
+			for i := range v.List().Len() {
+				fix(v.List().Get(i), func(now protoreflect.Value) { v.List().Set(i, now) })
+			}
+		case f.IsMap():
+			v.Map().Range(func(k protoreflect.MapKey, each protoreflect.Value) bool {
+				fix(each, func(now protoreflect.Value) { v.Map().Set(k, now) })
+				return true
+			})
+		default:
+			fix(v, func(now protoreflect.Value) { m.Set(f, now) })
+		}
+		return true
+	})
 }
 
 // begin starts what is queued for this machine. The caller holds the lock.

@@ -42,9 +42,10 @@ type turn struct {
 	s       *stream
 	// state is the service's newest state in this turn, nil before there is one.
 	state []byte
-	// shown is set when something left since that state, and ever when anything left at all.
-	shown, ever bool
-	ended       *wire.TurnEnded
+	// shown is set when something left since that state, and ever when anything left at all. owed is set from results that left until the service says
+	// something else than a heartbeat: a state before that may not know of them.
+	shown, ever, owed bool
+	ended             *wire.TurnEnded
 	// whole is set when the state holds the end of the turn.
 	whole bool
 	// execs are the requests of this try by their id, the caller's in open among them.
@@ -280,6 +281,7 @@ func (t *turn) take(s *stream, m *wire.AgentServerMessage) (over bool, err error
 	t.lastSaid = time.Now()
 	if m.GetInteractionUpdate().GetHeartbeat() == nil {
 		t.lastDone, t.answered = t.lastSaid, false
+		t.owed = t.owed && m.GetInteractionUpdate() == nil && m.GetExecServerMessage() == nil && m.GetInteractionQuery() == nil
 	}
 	t.mu.Unlock()
 	switch said := m.Message.(type) {
@@ -290,7 +292,7 @@ func (t *turn) take(s *stream, m *wire.AgentServerMessage) (over bool, err error
 	case *wire.AgentServerMessage_ConversationCheckpointUpdate:
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.state, t.shown, t.whole = slices.Clone(said.ConversationCheckpointUpdate), false, t.ended != nil
+		t.state, t.shown, t.whole = slices.Clone(said.ConversationCheckpointUpdate), t.shown && t.owed, t.ended != nil
 		return t.whole, nil
 	case *wire.AgentServerMessage_KvServerMessage:
 		return false, t.blob(s, said.KvServerMessage)
@@ -421,7 +423,7 @@ func (t *turn) Deliver(_ context.Context, results []upstream.Result) error {
 		out = append(out, c.result(r)...)
 	}
 	// The service may go on before this client hears that it has the results. From here on a new try could ask for the same calls again.
-	t.calls, t.listed, t.answered, t.lastDone, t.shown = 0, 0, true, time.Now(), true
+	t.calls, t.listed, t.answered, t.lastDone, t.shown, t.owed = 0, 0, true, time.Now(), true, true
 	over := t.over
 	t.mu.Unlock()
 	if len(out) > 0 && !over {

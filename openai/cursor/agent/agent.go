@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	acp "github.com/coder/acp-go-sdk"
 	"github.com/google/uuid"
@@ -51,11 +52,33 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	case <-ctx.Done():
 	case <-conn.Done():
 	}
+	within, stop := context.WithTimeout(context.WithoutCancel(ctx), leaveFor)
+	defer stop()
+	left := make(chan error, 1)
+	go func() { left <- a.leave() }()
+	select {
+	case err := <-left:
+		return err
+	case <-within.Done():
+		return errors.New("a tool did not end in time; what it left behind may still run")
+	}
+}
+
+// leaveFor is how long the agent waits for turns that it ends.
+const leaveFor = 10 * time.Second
+
+// leave ends all sessions, and their turns.
+func (a *Agent) leave() error {
 	a.mu.Lock()
-	defer a.mu.Unlock()
+	all := a.sessions
+	a.sessions = nil
+	a.mu.Unlock()
+	for _, s := range all {
+		s.cancel(true)
+	}
 	var errs []error
-	for _, s := range a.sessions {
-		errs = append(errs, s.close())
+	for _, s := range all {
+		errs = append(errs, s.end())
 	}
 	return errors.Join(errs...)
 }
@@ -88,12 +111,14 @@ func (a *Agent) NewSession(ctx context.Context, q acp.NewSessionRequest) (acp.Ne
 	if err := s.keep.begin(); err != nil {
 		return acp.NewSessionResponse{}, errors.Join(err, s.close())
 	}
-	a.add(s)
-	return acp.NewSessionResponse{SessionId: s.id}, nil
+	return acp.NewSessionResponse{SessionId: s.id}, a.add(s)
 }
 
-// LoadSession implements [acp.AgentLoader]. It says what was said, before it answers.
+// LoadSession implements [acp.AgentLoader]. It says what was said, before it answers. A turn of the session that runs ends first.
 func (a *Agent) LoadSession(ctx context.Context, q acp.LoadSessionRequest) (acp.LoadSessionResponse, error) {
+	if err := a.drop(q.SessionId); err != nil {
+		return acp.LoadSessionResponse{}, err
+	}
 	s, err := a.open(ctx, string(q.SessionId), q.Cwd, q.McpServers)
 	if err != nil {
 		return acp.LoadSessionResponse{}, err
@@ -101,18 +126,30 @@ func (a *Agent) LoadSession(ctx context.Context, q acp.LoadSessionRequest) (acp.
 	if err := s.load(ctx); err != nil {
 		return acp.LoadSessionResponse{}, errors.Join(err, s.close())
 	}
-	a.add(s)
-	return acp.LoadSessionResponse{}, nil
+	return acp.LoadSessionResponse{}, a.add(s)
 }
 
-func (a *Agent) add(s *session) {
+func (a *Agent) add(s *session) error {
 	a.mu.Lock()
-	old := a.sessions[string(s.id)]
-	a.sessions[string(s.id)] = s
-	a.mu.Unlock()
-	if old != nil {
-		_ = old.close() // it was loaded again
+	defer a.mu.Unlock()
+	if a.sessions == nil || a.sessions[string(s.id)] != nil {
+		return errors.Join(errors.New("the session is open already, or the agent ends"), s.close())
 	}
+	a.sessions[string(s.id)] = s
+	return nil
+}
+
+// drop ends a session of this process, with its turn.
+func (a *Agent) drop(id acp.SessionId) error {
+	a.mu.Lock()
+	s := a.sessions[string(id)]
+	delete(a.sessions, string(id))
+	a.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	s.cancel(true)
+	return s.end()
 }
 
 // open makes a session in a folder.
@@ -160,22 +197,17 @@ func (a *Agent) Prompt(ctx context.Context, q acp.PromptRequest) (acp.PromptResp
 func (a *Agent) Cancel(_ context.Context, q acp.CancelNotification) error {
 	s, err := a.session(q.SessionId)
 	if err == nil {
-		s.cancel()
+		s.cancel(false)
 	}
 	return err
 }
 
 // CloseSession implements [acp.Agent]. The session stays on the disk.
 func (a *Agent) CloseSession(_ context.Context, q acp.CloseSessionRequest) (acp.CloseSessionResponse, error) {
-	s, err := a.session(q.SessionId)
-	if err != nil {
+	if _, err := a.session(q.SessionId); err != nil {
 		return acp.CloseSessionResponse{}, err
 	}
-	a.mu.Lock()
-	delete(a.sessions, string(q.SessionId))
-	a.mu.Unlock()
-	s.cancel()
-	return acp.CloseSessionResponse{}, s.close()
+	return acp.CloseSessionResponse{}, a.drop(q.SessionId)
 }
 
 // ListSessions, ResumeSession, SetSessionConfigOption and SetSessionMode implement [acp.Agent]. The agent does not say that it has them.

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -9,7 +10,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"drawbridge/internal/yamlconf"
@@ -99,11 +102,14 @@ func TestFiles(t *testing.T) {
 	}
 	const no = "reason=this path is outside of the folder in which this client works}}"
 	w := exchange(t, someFiles, func(w *world) {
-		for link, to := range map[string]string{"out": out, "in": "a.txt", "away": filepath.Dir(out)} {
-			if err := os.Symlink(to, filepath.Join(w.dir, link)); err != nil {
-				t.Fatal(err)
-			}
+		for link, to := range map[string]string{"out": out, "in": "a.txt", "away": filepath.Dir(out), "nowhere": "none"} {
+			w.must(os.Symlink(to, filepath.Join(w.dir, link)))
 		}
+		w.must(syscall.Mkfifo(filepath.Join(w.dir, "pipe"), 0o600))
+		w.must(os.MkdirAll(filepath.Join(w.dir, "odd"), 0o700))
+		w.must(os.WriteFile(filepath.Join(w.dir, "odd", "caf\xe9"), nil, 0o600))
+		w.must(os.Chmod(filepath.Join(w.dir, "n.txt"), 0o444))
+		w.must(os.Chmod(filepath.Join(w.dir, "sub/c.go"), 0o775))
 	}, []want{
 		{ask: "exec: { read_args: { path: in } }", says: "read_result{success{path=WORK/in content=alpha\nbeta\ngamma alpha\n total_lines=4 file_size=23}}"},
 		{ask: "exec: { read_args: { path: nul.bin } }", says: "read_result{success{path=WORK/nul.bin data=[97 0 98] file_size=3}}"},
@@ -112,12 +118,18 @@ func TestFiles(t *testing.T) {
 		{ask: "exec: { read_args: { path: out } }", says: "read_result{rejected{path=out " + no},
 		{ask: "exec: { read_args: { path: away/secret } }", says: "read_result{rejected{path=away/secret " + no},
 		{ask: "exec: { redacted_read_args: { path: sub/c.go } }", says: "redacted_read_result{success{path=WORK/sub/c.go content=package c\n total_lines=2 file_size=10}}"},
-		{ask: "exec: { ls_args: { path: ., ignore: ['*.txt'] } }", says: "ls_result{success{directory_tree_root{abs_path=WORK children_dirs{abs_path=WORK/sub children_files{name=c.go} children_were_processed=true} " +
+		{ask: "exec: { ls_args: { path: ., ignore: ['*.txt'] } }", says: "ls_result{success{directory_tree_root{abs_path=WORK children_dirs{abs_path=WORK/odd children_files{name=caf\ufffd} children_were_processed=true} children_dirs{abs_path=WORK/sub children_files{name=c.go} children_were_processed=true} " +
 			"children_files{name=.gitignore} children_files{name=ignored.md} children_files{name=nul.bin} children_were_processed=true}}}"},
 		{ask: "exec: { ls_args: { path: .. } }", says: "ls_result{rejected{path=.. " + no},
 		{ask: "exec: { ls_args: { path: away } }", says: "ls_result{rejected{path=away " + no},
 		{ask: "exec: { write_args: { path: in, file_text: changed } }", says: "write_result{success{path=WORK/in lines_created=1 file_size=7}}"},
 		{ask: "exec: { read_args: { path: a.txt } }", says: "read_result{success{path=WORK/a.txt content=changed total_lines=1 file_size=7}}"},
+		{ask: "exec: { read_args: { path: pipe } }", says: "read_result{error{path=WORK/pipe error=this is not a file}}"},
+		{ask: "exec: { ls_args: { path: odd } }", says: "ls_result{success{directory_tree_root{abs_path=WORK/odd children_files{name=caf\ufffd} children_were_processed=true}}}"},
+		{ask: "exec: { write_args: { path: n.txt, file_text: x } }", says: "write_result{permission_denied{path=WORK/n.txt directory=WORK operation=write error=permission denied}}"},
+		{ask: "exec: { write_args: { path: sub/c.go, file_text: x } }", says: "write_result{success{path=WORK/sub/c.go lines_created=1 file_size=1}}"},
+		{ask: "exec: { write_args: { path: nowhere, file_text: x } }", says: "write_result{rejected{path=nowhere reason=this path leads over a link to nothing}}"},
+		{ask: "exec: { write_args: { path: both, file_text: x, file_bytes: AAEC } }", says: "write_result{rejected{path=both reason=this names two contents; send one}}"},
 		{ask: "exec: { write_args: { path: sub, file_text: x } }", says: "write_result{error{path=WORK/sub error=is a directory}}"},
 		{ask: "exec: { write_args: { path: out, file_text: x } }", says: "write_result{rejected{path=out " + no},
 		{ask: "exec: { write_args: { path: away/new, file_text: x } }", says: "write_result{rejected{path=away/new " + no},
@@ -126,6 +138,9 @@ func TestFiles(t *testing.T) {
 		{ask: "exec: { delete_args: { path: away/secret } }", says: "delete_result{rejected{path=away/secret " + no},
 		{ask: "exec: { background_shell_spawn_args: { command: x } }", says: "background_shell_spawn_result{rejected{command=x reason=this client runs no such tool; use the tools that it offers}}"},
 	})
+	if at, err := os.Stat(filepath.Join(w.dir, "sub/c.go")); err != nil || at.Mode().Perm() != 0o775 {
+		t.Errorf("the mode of a file that was written is %v, %v", at.Mode(), err)
+	}
 	for _, q := range w.questions() {
 		if strings.Contains(q, "/etc/passwd") || strings.Contains(q, "..") {
 			t.Errorf("somebody was asked: %s", q)
@@ -140,7 +155,8 @@ func TestFiles(t *testing.T) {
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	const all = "grep_result{success{pattern=alpha path=WORK output_mode="
-	exchange(t, someFiles, nil, []want{
+	exchange(t, someFiles, func(w *world) { w.must(syscall.Mkfifo(filepath.Join(w.dir, "sub", ".gitignore"), 0o600)) }, []want{
+		{ask: "exec: { grep_args: { pattern: alpha, path: WORK, output_mode: files_with_matches, glob: '!*.md' } }", says: all + "files_with_matches WORK{files{./.hid/h.txt ./a.txt ./sub/b.txt total_files=3}}}}"},
 		{ask: "exec: { grep_args: { pattern: alpha, path: WORK } }", says: all + "content WORK{content{matches{file=./.hid/h.txt matches{line_number=1 content=alpha hidden}} matches{file=./a.txt matches{line_number=1 content=alpha} " +
 			"matches{line_number=3 content=gamma alpha}} matches{file=./ignored.md matches{line_number=1 content=alpha}} matches{file=./sub/b.txt matches{line_number=1 content=alpha in b}} total_lines=5 total_matched_lines=5}}}}"},
 		{ask: "exec: { grep_args: { pattern: alpha, path: WORK, output_mode: files_with_matches } }", says: all + "files_with_matches WORK{files{./.hid/h.txt ./a.txt ./ignored.md ./sub/b.txt total_files=4}}}}"},
@@ -193,6 +209,36 @@ turns:
 	}
 }
 
+// TestBounds: what is large has a bound, and says so.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	w := begin(t, fmt.Sprintf(`
+turns:
+  - match: lines
+    steps: [{ exec: { grep_args: { pattern: "^", path: . } } }, { text: "{{.Result}}" }]
+  - match: spans
+    steps: [{ exec: { grep_args: { pattern: "(?s).*", path: ., multiline: true, output_mode: count } } }, { text: "{{.Result}}" }]
+  - match: around
+    steps: [{ exec: { grep_args: { pattern: "^", path: ., context: 1000000000 } } }, { text: "{{.Result}}" }]
+  - match: write
+    steps: [{ exec: { write_args: { path: new, file_text: %s } } }, { text: "{{.Result}}" }]
+  - match: pieces
+    steps: [{ exec: { shell_stream_args: { command: "for i in {1..20000}; do printf x; done" } } }, { text: "{{.Result}}" }]
+  - match: words
+    steps: [{ text: %s }]
+`, strings.Repeat("x", 2<<20), strings.Repeat("ü", 50_000)), map[string]string{"lines": strings.Repeat("\n", 200_000)})
+	for about, says := range map[string]string{"lines": "total_lines=5000 total_matched_lines=5000 client_truncated=true", "spans": "total_files=1 total_matches=200000",
+		"around": "client_truncated=true", "write": "reason=nobody can be asked about 2097", "words": strings.Repeat("ü", 50_000)} {
+		if said, _ := w.say(about); !strings.Contains(said, says) {
+			t.Errorf("%s: %d bytes, %s", about, len(said), said[max(0, len(said)-200):])
+		}
+	}
+	said, _ := w.say("pieces")
+	if n := strings.Count(said, "stdout{"); n > 2000 || strings.Count(said, "x") < 20_000 {
+		t.Errorf("%d messages for %d bytes", n, len(said))
+	}
+}
+
 // TestPages: fetch answers with what an address has, and names a redirect to another host without following it.
 func TestPages(t *testing.T) {
 	t.Parallel()
@@ -226,8 +272,14 @@ func TestPages(t *testing.T) {
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	no := " reason=the user does not allow this}}"
-	w := exchange(t, someFiles, func(w *world) { w.allow = func(acp.ToolCallUpdate) bool { return false } }, []want{
+	w := exchange(t, someFiles, func(w *world) {
+		w.must(os.Symlink(".git/x", filepath.Join(w.dir, "link")))
+		w.allow = func(acp.ToolCallUpdate) bool { return false }
+	}, []want{
 		{ask: "exec: { read_args: { path: a.txt } }", says: "read_result{rejected{path=a.txt" + no},
+		{ask: "exec: { write_args: { path: x.sh, file_bytes: IyEvYmluL3No } }", says: "write_result{rejected{path=x.sh" + no},
+		{ask: "exec: { write_args: { path: b.bin, file_bytes: AAEC } }", says: "write_result{rejected{path=b.bin" + no},
+		{ask: "exec: { write_args: { path: link, file_text: x } }", says: "write_result{rejected{path=link" + no},
 		{ask: "exec: { write_args: { path: new.txt, file_text: x } }", says: "write_result{rejected{path=new.txt" + no},
 		{ask: "exec: { delete_args: { path: a.txt } }", says: "delete_result{rejected{path=a.txt" + no},
 		{ask: "exec: { ls_args: { path: sub } }", says: "ls_result{rejected{path=sub" + no},
@@ -238,8 +290,8 @@ func TestQuestions(t *testing.T) {
 		{ask: "exec: { fetch_args: { url: 'http://127.0.0.1:1/' } }", says: "fetch_result{error{url=http://127.0.0.1:1/ error=the user does not allow this}}"},
 	})
 	if d := cmp.Diff([]string{
-		"read Read a.txt path=WORK/a.txt", "edit Write new.txt content=x path=WORK/new.txt", "delete Delete a.txt path=WORK/a.txt", "read List sub path=WORK/sub",
-		`search Search "alpha" in sub path=WORK/sub`, "read Diagnostics of a.txt path=WORK/a.txt", "execute touch made command=touch made cwd=WORK description=Makes it",
+		"read Read a.txt path=WORK/a.txt", "edit Write x.sh content=#!/bin/sh path=WORK/x.sh", "edit Write b.bin content=base64: AAEC path=WORK/b.bin", "edit Write link content=x path=WORK/.git/x", "edit Write new.txt content=x path=WORK/new.txt", "delete Delete a.txt path=WORK/a.txt", "read List sub path=WORK/sub",
+		`search Search "alpha" in WORK/sub path=WORK/sub`, "read Diagnostics of a.txt path=WORK/a.txt", "execute touch made command=touch made cwd=WORK description=Makes it",
 		"execute touch made command=touch made cwd=WORK", "fetch Fetch http://127.0.0.1:1/ url=http://127.0.0.1:1/",
 	}, w.questions()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -249,6 +301,21 @@ func TestQuestions(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(w.dir, "a.txt")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestMoved: a path that leads elsewhere when it was allowed is not touched.
+func TestMoved(t *testing.T) {
+	t.Parallel()
+	w := exchange(t, someFiles, func(w *world) {
+		w.allow = func(acp.ToolCallUpdate) bool {
+			w.must(os.Remove(filepath.Join(w.dir, "a.txt")))
+			w.must(os.Symlink(".git/x", filepath.Join(w.dir, "a.txt")))
+			return true
+		}
+	}, []want{{ask: "exec: { write_args: { path: a.txt, file_text: x } }", says: "write_result{rejected{path=a.txt reason=this path is outside of the folder in which this client works}}"}})
+	if data, err := os.ReadFile(filepath.Join(w.dir, ".git", "x")); err != nil || string(data) != "alpha" {
+		t.Errorf("%q, %v", data, err)
 	}
 }
 
@@ -269,6 +336,10 @@ turns:
 		}
 	}
 	w.hang()
+	kept := filepath.Join(w.o.State, string(w.id), "said.jsonl")
+	data, err := os.ReadFile(kept)
+	w.must(err)
+	w.must(os.WriteFile(kept, data[:len(data)-1], 0o600)) // as a kill in the middle of a line leaves it
 	w.connect()
 	w.mu.Lock()
 	w.shown = nil
@@ -282,8 +353,11 @@ turns:
 	if d := cmp.Diff([]string{"user: one", "said", "user: two", "said", "said"}, w.shown); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
+	if _, err := w.conn.LoadSession(t.Context(), acp.LoadSessionRequest{SessionId: w.id, Cwd: w.dir, McpServers: []acp.McpServer{}}); err != nil || !slices.Contains(w.shown, "user: three") {
+		t.Error(w.shown, err)
+	}
 	// A turn that broke off is an error, and stands in the history of the next one.
-	_, err := w.conn.Prompt(t.Context(), acp.PromptRequest{SessionId: w.id, Prompt: []acp.ContentBlock{acp.TextBlock("break")}})
+	_, err = w.conn.Prompt(t.Context(), acp.PromptRequest{SessionId: w.id, Prompt: []acp.ContentBlock{acp.TextBlock("break")}})
 	if err == nil || !strings.Contains(err.Error(), "upstream_cut") {
 		t.Error(err)
 	}
@@ -342,6 +416,52 @@ turns:
 		t.Error(why)
 	}
 	w.gone("pid")
+}
+
+// TestLeaves: an agent whose client hangs up, or loads the session again, ends the turn with its commands first, and keeps what was done.
+func TestLeaves(t *testing.T) {
+	t.Parallel()
+	w := begin(t, `
+turns:
+  - match: and now?
+    steps: [{ text: "{{.Text}}" }]
+  - match: hold
+    steps: [{ text: words }, { exec: { shell_args: { command: "touch made" } } }, { exec: { shell_args: { command: "trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done" } } }]
+  - match: load
+    steps: [{ exec: { shell_args: { command: "echo $$ > pid2; exec sleep 1000" } } }]
+`, nil)
+	done := make(chan acp.StopReason, 1)
+	run := func(text string) {
+		got, err := w.conn.Prompt(t.Context(), acp.PromptRequest{SessionId: w.id, Prompt: []acp.ContentBlock{acp.TextBlock(text)}})
+		if err != nil {
+			got.StopReason = "hung up"
+		}
+		done <- got.StopReason
+	}
+	go run("load")
+	pid, err := strconv.Atoi(w.await("pid2"))
+	w.must(err)
+	load := acp.LoadSessionRequest{SessionId: w.id, Cwd: w.dir, McpServers: []acp.McpServer{}}
+	if _, err := w.conn.LoadSession(t.Context(), load); err != nil || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		t.Error(err, "or its command lives on")
+	}
+	if why := <-done; why != acp.StopReasonCancelled {
+		t.Error(why)
+	}
+	go run("hold")
+	pid, err = strconv.Atoi(w.await("pid"))
+	w.must(err)
+	w.hang()
+	if <-done; !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		t.Error("a command outlives the agent")
+	}
+	w.connect()
+	if _, err := w.conn.LoadSession(t.Context(), load); err != nil {
+		t.Fatal(err)
+	}
+	if said, _ := w.say("and now?"); !strings.Contains(said, "words\n(Before this turn broke off, these were done: touch made; trap") {
+		t.Error(said)
+	}
 }
 
 // TestNothingTwice: a run that breaks off while a command runs, or behind its result, never runs the command again. From a state behind the result it

@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -40,12 +41,8 @@ func redactedResult(r *wire.ReadResult) *wire.ExecClientMessage {
 }
 
 // load reads a file of the folder, and returns its bytes.
-func (h hands) load(path string) ([]byte, error) {
-	rel, err := h.within(path)
-	if err != nil {
-		return nil, err
-	}
-	f, err := h.root.Open(rel)
+func (h hands) load(rel string) ([]byte, error) {
+	f, err := h.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not have it wait
 	if err != nil {
 		return nil, err
 	}
@@ -65,48 +62,45 @@ func (h hands) load(path string) ([]byte, error) {
 }
 
 func (h hands) read(a *wire.ReadArgs, wrap func(*wire.ReadResult) *wire.ExecClientMessage) *deed {
-	at := a.GetPath()
+	at := h.place(a.GetPath(), false)
 	return &deed{
-		kind: acp.ToolKindRead, title: "Read " + at, input: map[string]any{"path": h.full(at)}, path: h.full(at), never: h.never(at),
+		kind: acp.ToolKindRead, title: "Read " + at.asked, input: map[string]any{"path": at.real}, at: at,
 		refuse: func(why string) *wire.ExecClientMessage {
-			return wrap(&wire.ReadResult{Result: &wire.ReadResult_Rejected{Rejected: &wire.PathRejected{Path: at, Reason: why}}})
+			return wrap(&wire.ReadResult{Result: &wire.ReadResult_Rejected{Rejected: &wire.PathRejected{Path: at.asked, Reason: why}}})
 		},
 		do: func(_ context.Context, say func(*wire.ExecClientMessage)) string {
-			data, err := h.load(at)
-			r, trouble := &wire.ReadResult{}, ""
+			err := h.still(at, false)
+			var data []byte
+			if err == nil {
+				data, err = h.load(at.rel)
+			}
+			r := &wire.ReadResult{}
 			switch {
 			case err == nil:
-				r.Result = &wire.ReadResult_Success{Success: readSuccess(h.full(at), data, a)}
+				r.Result = &wire.ReadResult_Success{Success: readSuccess(at.full, data, a)}
 				return one(say, wrap(r), "")
 			case errors.Is(err, fs.ErrNotExist):
-				r.Result = &wire.ReadResult_FileNotFound{FileNotFound: &wire.Path{Path: h.full(at)}}
+				r.Result = &wire.ReadResult_FileNotFound{FileNotFound: &wire.Path{Path: at.full}}
 			case errors.Is(err, fs.ErrPermission):
-				r.Result = &wire.ReadResult_PermissionDenied{PermissionDenied: &wire.Path{Path: h.full(at)}}
+				r.Result = &wire.ReadResult_PermissionDenied{PermissionDenied: &wire.Path{Path: at.full}}
 			case errors.Is(err, syscall.EISDIR):
-				r.Result = &wire.ReadResult_InvalidFile{InvalidFile: &wire.PathRejected{Path: h.full(at), Reason: "Path is a directory, not a file"}}
+				r.Result = &wire.ReadResult_InvalidFile{InvalidFile: &wire.PathRejected{Path: at.full, Reason: "Path is a directory, not a file"}}
 			case outside(err):
-				r.Result = &wire.ReadResult_Rejected{Rejected: &wire.PathRejected{Path: at, Reason: errOutside.Error()}}
+				r.Result = &wire.ReadResult_Rejected{Rejected: &wire.PathRejected{Path: at.asked, Reason: errOutside.Error()}}
 			default:
-				r.Result = &wire.ReadResult_Error{Error: &wire.PathError{Path: h.full(at), Error: plain(err)}}
+				r.Result = &wire.ReadResult_Error{Error: &wire.PathError{Path: at.full, Error: plain(err)}}
 			}
-			trouble = plain(err)
-			return one(say, wrap(r), trouble)
+			return one(say, wrap(r), plain(err))
 		},
 	}
 }
 
-// full is a path as the service reads it back.
-func (h hands) full(path string) string {
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
-	}
-	return filepath.Join(h.dir, path)
-}
+func isText(data []byte) bool { return bytes.IndexByte(data, 0) < 0 && utf8.Valid(data) }
 
 // readSuccess is a file, or the lines of it that were asked for. What is no text goes back as it is.
 func readSuccess(path string, data []byte, a *wire.ReadArgs) *wire.ReadSuccess {
 	done := &wire.ReadSuccess{Path: path, FileSize: int64(len(data))}
-	if bytes.IndexByte(data, 0) >= 0 || !utf8.Valid(data) {
+	if !isText(data) {
 		done.Output = &wire.ReadSuccess_Data{Data: data}
 		return done
 	}
@@ -127,27 +121,34 @@ func readSuccess(path string, data []byte, a *wire.ReadArgs) *wire.ReadSuccess {
 }
 
 func (h hands) write(a *wire.WriteArgs) *deed {
-	at := a.GetPath()
+	at, never := h.place(a.GetPath(), false), ""
 	data, text := []byte(a.GetFileText()), a.GetFileText()
-	input := map[string]any{"path": h.full(at), "content": text}
+	input := map[string]any{"path": at.real, "content": text}
 	if len(a.GetFileBytes()) > 0 {
-		data, text = a.GetFileBytes(), ""
-		input["content"] = fmt.Sprintf("%d bytes that are no text", len(data))
+		if data = a.GetFileBytes(); text != "" && text != string(data) {
+			never = "this names two contents; send one"
+		}
+		if input["content"] = string(data); !isText(data) {
+			input["content"] = "base64: " + base64.StdEncoding.EncodeToString(data)
+		}
 	}
 	result := func(r *wire.WriteResult) *wire.ExecClientMessage {
 		return &wire.ExecClientMessage{Message: &wire.ExecClientMessage_WriteResult{WriteResult: r}}
 	}
 	return &deed{
-		kind: acp.ToolKindEdit, title: "Write " + at, input: input, path: h.full(at), never: h.never(at),
+		kind: acp.ToolKindEdit, title: "Write " + at.asked, input: input, at: at, never: never,
 		refuse: func(why string) *wire.ExecClientMessage {
-			return result(&wire.WriteResult{Result: &wire.WriteResult_Rejected{Rejected: &wire.PathRejected{Path: at, Reason: why}}})
+			return result(&wire.WriteResult{Result: &wire.WriteResult_Rejected{Rejected: &wire.PathRejected{Path: at.asked, Reason: why}}})
 		},
 		do: func(_ context.Context, say func(*wire.ExecClientMessage)) string {
-			err := h.save(at, data)
+			err := h.still(at, false)
+			if err == nil {
+				err = h.save(at.rel, data)
+			}
 			r := &wire.WriteResult{}
 			switch {
 			case err == nil:
-				done := &wire.WriteSuccess{Path: h.full(at), FileSize: int32(len(data))}
+				done := &wire.WriteSuccess{Path: at.full, FileSize: int32(len(data))}
 				if len(a.GetFileBytes()) == 0 {
 					done.LinesCreated = int32(strings.Count(text, "\n") + 1)
 				}
@@ -156,34 +157,30 @@ func (h hands) write(a *wire.WriteArgs) *deed {
 				}
 				return one(say, result(&wire.WriteResult{Result: &wire.WriteResult_Success{Success: done}}), "")
 			case errors.Is(err, fs.ErrPermission):
-				r.Result = &wire.WriteResult_PermissionDenied{PermissionDenied: &wire.WriteDenied{Path: h.full(at), Directory: filepath.Dir(h.full(at)), Operation: "write", Error: plain(err)}}
+				r.Result = &wire.WriteResult_PermissionDenied{PermissionDenied: &wire.WriteDenied{Path: at.full, Directory: filepath.Dir(at.full), Operation: "write", Error: plain(err)}}
 			case errors.Is(err, syscall.ENOSPC):
-				r.Result = &wire.WriteResult_NoSpace{NoSpace: &wire.Path{Path: h.full(at)}}
+				r.Result = &wire.WriteResult_NoSpace{NoSpace: &wire.Path{Path: at.full}}
 			case outside(err):
-				r.Result = &wire.WriteResult_Rejected{Rejected: &wire.PathRejected{Path: at, Reason: errOutside.Error()}}
+				r.Result = &wire.WriteResult_Rejected{Rejected: &wire.PathRejected{Path: at.asked, Reason: errOutside.Error()}}
 			default:
-				r.Result = &wire.WriteResult_Error{Error: &wire.PathError{Path: h.full(at), Error: plain(err)}}
+				r.Result = &wire.WriteResult_Error{Error: &wire.PathError{Path: at.full, Error: plain(err)}}
 			}
 			return one(say, result(r), plain(err))
 		},
 	}
 }
 
-// save replaces a file by a new one, so that nobody reads half of it. A link to a file in the folder stays, and its file changes.
-func (h hands) save(at string, data []byte) error {
-	rel, err := h.within(at)
-	if err != nil {
-		return err
-	}
+// save replaces a file by a new one, so that nobody reads half of it.
+func (h hands) save(rel string, data []byte) error {
 	mode := fs.FileMode(0o644)
 	info, err := h.root.Lstat(rel)
 	switch {
 	case err == nil && info.IsDir():
 		return syscall.EISDIR
-	case err == nil && info.Mode()&fs.ModeSymlink != 0:
-		return h.overwrite(rel, data)
 	case err == nil && !info.Mode().IsRegular():
 		return errors.New("this is not a file")
+	case err == nil && info.Mode()&0o200 == 0:
+		return &fs.PathError{Op: "write", Path: rel, Err: fs.ErrPermission}
 	case err == nil:
 		mode = info.Mode().Perm()
 	case !errors.Is(err, fs.ErrNotExist):
@@ -193,22 +190,17 @@ func (h hands) save(at string, data []byte) error {
 		return err
 	}
 	fresh := filepath.Join(filepath.Dir(rel), ".drawbridge-"+uuid.NewString())
-	if err := h.root.WriteFile(fresh, data, mode); err != nil {
-		return errors.Join(err, h.drop(fresh))
+	made := h.root.WriteFile(fresh, data, mode)
+	if made == nil && info != nil {
+		made = h.root.Chmod(fresh, mode) // the process's mask does not count for a file that was there
 	}
-	if err := h.root.Rename(fresh, rel); err != nil {
-		return errors.Join(err, h.drop(fresh))
+	if made == nil {
+		made = h.root.Rename(fresh, rel)
+	}
+	if made != nil {
+		return errors.Join(made, h.drop(fresh))
 	}
 	return nil
-}
-
-func (h hands) overwrite(rel string, data []byte) error {
-	f, err := h.root.OpenFile(rel, os.O_WRONLY|os.O_TRUNC|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	return errors.Join(err, f.Close())
 }
 
 // drop removes what was begun and cannot be finished.
@@ -219,32 +211,33 @@ func (h hands) drop(rel string) error {
 	return nil
 }
 
-func (h hands) remove(at string) *deed {
+func (h hands) remove(path string) *deed {
+	at := h.place(path, true)
 	result := func(r *wire.DeleteResult) *wire.ExecClientMessage {
 		return &wire.ExecClientMessage{Message: &wire.ExecClientMessage_DeleteResult{DeleteResult: r}}
 	}
 	return &deed{
-		kind: acp.ToolKindDelete, title: "Delete " + at, input: map[string]any{"path": h.full(at)}, path: h.full(at), never: h.never(at),
+		kind: acp.ToolKindDelete, title: "Delete " + at.asked, input: map[string]any{"path": at.real}, at: at,
 		refuse: func(why string) *wire.ExecClientMessage {
-			return result(&wire.DeleteResult{Result: &wire.DeleteResult_Rejected{Rejected: &wire.PathRejected{Path: at, Reason: why}}})
+			return result(&wire.DeleteResult{Result: &wire.DeleteResult_Rejected{Rejected: &wire.PathRejected{Path: at.asked, Reason: why}}})
 		},
 		do: func(_ context.Context, say func(*wire.ExecClientMessage)) string {
 			was, size, err := h.unlink(at)
 			r := &wire.DeleteResult{}
 			switch {
 			case err == nil:
-				done := &wire.DeleteSuccess{Path: h.full(at), DeletedFile: h.full(at), FileSize: size, PrevContent: was}
+				done := &wire.DeleteSuccess{Path: at.full, DeletedFile: at.full, FileSize: size, PrevContent: was}
 				return one(say, result(&wire.DeleteResult{Result: &wire.DeleteResult_Success{Success: done}}), "")
 			case errors.Is(err, fs.ErrNotExist):
-				r.Result = &wire.DeleteResult_FileNotFound{FileNotFound: &wire.Path{Path: h.full(at)}}
+				r.Result = &wire.DeleteResult_FileNotFound{FileNotFound: &wire.Path{Path: at.full}}
 			case errors.Is(err, syscall.EISDIR):
-				r.Result = &wire.DeleteResult_NotFile{NotFile: &wire.NotFile{Path: h.full(at), ActualType: "directory"}}
+				r.Result = &wire.DeleteResult_NotFile{NotFile: &wire.NotFile{Path: at.full, ActualType: "directory"}}
 			case errors.Is(err, fs.ErrPermission):
-				r.Result = &wire.DeleteResult_PermissionDenied{PermissionDenied: &wire.PathError{Path: h.full(at), Error: plain(err)}}
+				r.Result = &wire.DeleteResult_PermissionDenied{PermissionDenied: &wire.PathError{Path: at.full, Error: plain(err)}}
 			case outside(err):
-				r.Result = &wire.DeleteResult_Rejected{Rejected: &wire.PathRejected{Path: at, Reason: errOutside.Error()}}
+				r.Result = &wire.DeleteResult_Rejected{Rejected: &wire.PathRejected{Path: at.asked, Reason: errOutside.Error()}}
 			default:
-				r.Result = &wire.DeleteResult_Error{Error: &wire.PathError{Path: h.full(at), Error: plain(err)}}
+				r.Result = &wire.DeleteResult_Error{Error: &wire.PathError{Path: at.full, Error: plain(err)}}
 			}
 			return one(say, result(r), plain(err))
 		},
@@ -252,12 +245,11 @@ func (h hands) remove(at string) *deed {
 }
 
 // unlink removes one file, and returns what was in it where that is text that fits an answer. Of a link, it removes the link.
-func (h hands) unlink(at string) (was string, size int64, err error) {
-	rel, err := h.within(at)
-	if err != nil {
+func (h hands) unlink(at *place) (was string, size int64, err error) {
+	if err := h.still(at, true); err != nil {
 		return "", 0, err
 	}
-	info, err := h.root.Lstat(rel)
+	info, err := h.root.Lstat(at.rel)
 	if err != nil {
 		return "", 0, err
 	}
@@ -266,32 +258,33 @@ func (h hands) unlink(at string) (was string, size int64, err error) {
 	}
 	if info.Mode().IsRegular() {
 		size = info.Size()
-		if data, err := h.load(at); err == nil && utf8.Valid(data) {
+		if data, err := h.load(at.rel); err == nil && utf8.Valid(data) {
 			was = string(data)
 		}
 	}
-	return was, size, h.root.Remove(rel)
+	return was, size, h.root.Remove(at.rel)
 }
 
-func (h hands) diagnose(at string) *deed {
+func (h hands) diagnose(path string) *deed {
+	at := h.place(path, false)
 	result := func(r *wire.DiagnosticsResult) *wire.ExecClientMessage {
 		return &wire.ExecClientMessage{Message: &wire.ExecClientMessage_DiagnosticsResult{DiagnosticsResult: r}}
 	}
 	reject := func(why string) *wire.ExecClientMessage {
-		return result(&wire.DiagnosticsResult{Result: &wire.DiagnosticsResult_Rejected{Rejected: &wire.PathRejected{Path: at, Reason: why}}})
+		return result(&wire.DiagnosticsResult{Result: &wire.DiagnosticsResult_Rejected{Rejected: &wire.PathRejected{Path: at.asked, Reason: why}}})
 	}
 	return &deed{
-		kind: acp.ToolKindRead, title: "Diagnostics of " + at, input: map[string]any{"path": h.full(at)}, path: h.full(at), never: h.never(at), refuse: reject,
+		kind: acp.ToolKindRead, title: "Diagnostics of " + at.asked, input: map[string]any{"path": at.real}, at: at, refuse: reject,
 		do: func(_ context.Context, say func(*wire.ExecClientMessage)) string {
-			rel, err := h.within(at)
+			err := h.still(at, false)
 			if err == nil {
-				_, err = h.root.Stat(rel)
+				_, err = h.root.Stat(at.rel)
 			}
 			switch {
 			case err == nil: // no language server runs here, so that there is nothing to say
-				return one(say, result(&wire.DiagnosticsResult{Result: &wire.DiagnosticsResult_Success{Success: &wire.DiagnosticsSuccess{Path: h.full(at)}}}), "")
+				return one(say, result(&wire.DiagnosticsResult{Result: &wire.DiagnosticsResult_Success{Success: &wire.DiagnosticsSuccess{Path: at.full}}}), "")
 			case errors.Is(err, fs.ErrNotExist):
-				return one(say, result(&wire.DiagnosticsResult{Result: &wire.DiagnosticsResult_FileNotFound{FileNotFound: &wire.Path{Path: h.full(at)}}}), plain(err))
+				return one(say, result(&wire.DiagnosticsResult{Result: &wire.DiagnosticsResult_FileNotFound{FileNotFound: &wire.Path{Path: at.full}}}), plain(err))
 			case outside(err):
 				return one(say, reject(errOutside.Error()), plain(err))
 			}
@@ -301,15 +294,15 @@ func (h hands) diagnose(at string) *deed {
 }
 
 func (h hands) list(a *wire.LsArgs) *deed {
-	at := a.GetPath()
+	at := h.place(a.GetPath(), false)
 	result := func(r *wire.LsResult) *wire.ExecClientMessage {
 		return &wire.ExecClientMessage{Message: &wire.ExecClientMessage_LsResult{LsResult: r}}
 	}
 	reject := func(why string) *wire.ExecClientMessage {
-		return result(&wire.LsResult{Result: &wire.LsResult_Rejected{Rejected: &wire.PathRejected{Path: at, Reason: why}}})
+		return result(&wire.LsResult{Result: &wire.LsResult_Rejected{Rejected: &wire.PathRejected{Path: at.asked, Reason: why}}})
 	}
 	return &deed{
-		kind: acp.ToolKindRead, title: "List " + at, input: map[string]any{"path": h.full(at)}, path: h.full(at), never: h.never(at), refuse: reject,
+		kind: acp.ToolKindRead, title: "List " + at.asked, input: map[string]any{"path": at.real}, at: at, refuse: reject,
 		do: func(ctx context.Context, say func(*wire.ExecClientMessage)) string {
 			t := tree{hands: h, ctx: ctx, left: maxEntries}
 			err := t.begin(at, a.GetIgnore())
@@ -322,14 +315,17 @@ func (h hands) list(a *wire.LsArgs) *deed {
 			why := plain(err)
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
-				why = "Path does not exist: " + h.full(at)
+				why = "Path does not exist: " + at.full
 			case errors.Is(err, syscall.ENOTDIR):
-				why = "Path is not a directory: " + h.full(at)
+				why = "Path is not a directory: " + at.full
 			}
-			return one(say, result(&wire.LsResult{Result: &wire.LsResult_Error{Error: &wire.PathError{Path: h.full(at), Error: why}}}), why)
+			return one(say, result(&wire.LsResult{Result: &wire.LsResult_Error{Error: &wire.PathError{Path: at.full, Error: why}}}), why)
 		},
 	}
 }
+
+// rulesOf reads the .gitignore of a folder.
+func (h hands) rulesOf(dir string) ([]byte, error) { return h.load(path.Join(dir, ".gitignore")) }
 
 // tree makes the tree of a folder. A folder for which no room is left is there, and not processed.
 type tree struct {
@@ -341,22 +337,22 @@ type tree struct {
 	left  int
 }
 
-func (t *tree) begin(at string, patterns []string) error {
-	rel, err := t.within(at)
+func (t *tree) begin(at *place, patterns []string) error {
+	err := t.still(at, false)
 	if err != nil {
 		return err
 	}
 	if t.asked, err = newGlobs(patterns); err != nil {
 		return err
 	}
-	info, err := t.hands.root.Stat(rel)
+	info, err := t.hands.root.Stat(at.rel)
 	if err != nil {
 		return err
 	}
 	if !info.IsDir() {
 		return syscall.ENOTDIR
 	}
-	t.root, err = t.node(filepath.ToSlash(rel), t.full(at), above(t.hands.root.FS(), filepath.ToSlash(rel)))
+	t.root, err = t.node(filepath.ToSlash(at.rel), at.full, above(t.rulesOf, filepath.ToSlash(at.rel)))
 	return err
 }
 
@@ -366,16 +362,18 @@ func (t *tree) node(rel, full string, l ignores) (*wire.LsNode, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.left -= len(entries); t.left < 0 || t.ctx.Err() != nil {
+	if t.left <= 0 || t.ctx.Err() != nil {
 		return out, nil
 	}
-	out.ChildrenWereProcessed = true
-	l = l.enter(t.hands.root.FS(), rel)
+	out.ChildrenWereProcessed = len(entries) <= t.left
+	entries = entries[:min(len(entries), t.left)]
+	t.left -= len(entries)
+	l = l.enter(t.rulesOf, rel)
 	for _, e := range entries {
 		below := path.Join(rel, e.Name())
 		switch {
 		case matchAny(t.asked, below) || l.has(below, e.IsDir()):
-		case !e.IsDir() && e.Type()&fs.ModeSymlink == 0:
+		case e.Type().IsRegular():
 			out.ChildrenFiles = append(out.ChildrenFiles, &wire.LsFile{Name: e.Name()})
 		case e.IsDir() && e.Name() != ".git":
 			child, err := t.node(below, filepath.Join(full, e.Name()), l)

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"io/fs"
 	"path"
 	"regexp"
 	"strings"
@@ -102,17 +101,17 @@ type rules struct {
 type ignores []rules
 
 // above are the rules of the folders above one.
-func above(files fs.FS, dir string) (l ignores) {
+func above(rulesOf func(dir string) ([]byte, error), dir string) (l ignores) {
 	for dir != "." {
 		dir = path.Dir(dir)
-		l = append(ignores(nil).enter(files, dir), l...)
+		l = append(ignores(nil).enter(rulesOf, dir), l...)
 	}
 	return l
 }
 
 // enter adds the rules of a folder. A file that cannot be read has none, and neither has a line that is no pattern.
-func (l ignores) enter(files fs.FS, dir string) ignores {
-	data, err := fs.ReadFile(files, path.Join(dir, ".gitignore"))
+func (l ignores) enter(rulesOf func(dir string) ([]byte, error), dir string) ignores {
+	data, err := rulesOf(dir)
 	if err != nil || len(data) > 1<<20 {
 		return l
 	}

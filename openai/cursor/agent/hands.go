@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -24,8 +26,8 @@ type deed struct {
 	title string
 	// input is the exact arguments, for whoever allows it.
 	input map[string]any
-	// path is the file or folder that it is about, "" for none.
-	path string
+	// at is the file or folder that it is about; nil for none.
+	at *place
 	// never says why nobody is asked, because it cannot be done anyway; "" asks.
 	never string
 	// refuse is the answer of something that was not allowed.
@@ -87,12 +89,23 @@ func (h hands) perform(ctx context.Context, d *deed, say func(*wire.ExecClientMe
 	id := acp.ToolCallId("call_" + uuid.NewString())
 	shown := context.WithoutCancel(ctx) // what was done is shown, also when the turn ends meanwhile
 	var at []acp.ToolCallLocation
-	if d.path != "" {
-		at = []acp.ToolCallLocation{{Path: d.path}}
+	if d.at != nil {
+		at = []acp.ToolCallLocation{{Path: d.at.real}}
 	}
-	h.update(shown, acp.StartToolCall(id, d.title, acp.WithStartKind(d.kind), acp.WithStartStatus(acp.ToolCallStatusPending), acp.WithStartRawInput(d.input), acp.WithStartLocations(at)))
+	begun := []acp.ToolCallStartOpt{acp.WithStartKind(d.kind), acp.WithStartStatus(acp.ToolCallStatusPending), acp.WithStartLocations(at)}
+	size := len(object(d.input))
+	if size <= maxShown {
+		begun = append(begun, acp.WithStartRawInput(d.input))
+	}
+	h.update(shown, acp.StartToolCall(id, d.title, begun...))
 	trouble := d.never
-	if trouble == "" {
+	switch {
+	case trouble != "":
+	case d.at != nil && d.at.never != "":
+		trouble = d.at.never
+	case size > maxQuestion:
+		trouble = fmt.Sprintf("nobody can be asked about %d bytes at once; do it in pieces of at most %d", size, maxQuestion)
+	default:
 		trouble = h.ask(ctx, id, d, at)
 	}
 	if trouble != "" {
@@ -100,6 +113,7 @@ func (h hands) perform(ctx context.Context, d *deed, say func(*wire.ExecClientMe
 	} else {
 		h.update(shown, acp.UpdateToolCall(id, acp.WithUpdateStatus(acp.ToolCallStatusInProgress)))
 		trouble = d.do(ctx, say)
+		h.note(d.title, trouble)
 	}
 	status := acp.ToolCallStatusCompleted
 	var content []acp.ToolCallContent
@@ -108,6 +122,12 @@ func (h hands) perform(ctx context.Context, d *deed, say func(*wire.ExecClientMe
 	}
 	h.update(shown, acp.UpdateToolCall(id, acp.WithUpdateStatus(status), acp.WithUpdateContent(content)))
 }
+
+// Bounds of what the client is shown, in bytes: arguments of a call, and those of a question. A message of the protocol has room for the second.
+const (
+	maxShown    = 64 << 10
+	maxQuestion = 1 << 20
+)
 
 // The options of each question.
 const (
@@ -136,32 +156,95 @@ func (h hands) ask(ctx context.Context, id acp.ToolCallId, d *deed, at []acp.Too
 	return ""
 }
 
-var errOutside = errors.New("this path is outside of the folder in which this client works")
+// place is a file or folder that the service names.
+type place struct {
+	// asked is the path as the service wrote it, and full the same as an absolute one.
+	asked, full string
+	// rel is the path below the folder of the session, and real the absolute one, both without links.
+	rel, real string
+	// never says why nothing is done there; "" for nothing.
+	never string
+}
 
-// within makes a path of the service's one below the session's folder. "." is the folder itself.
-func (h hands) within(path string) (string, error) {
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(h.dir, path)
+var (
+	errOutside = errors.New("this path is outside of the folder in which this client works")
+	errMoved   = errors.New("this path leads to another place than when it was allowed")
+	errNowhere = errors.New("this path leads over a link to nothing")
+)
+
+// place finds where a path leads. Of a link itself, it is the place of the link.
+func (h hands) place(path string, itself bool) *place {
+	p := &place{asked: path, full: h.full(path)}
+	rel, err := h.within(p.full)
+	if err == nil {
+		if p.rel, err = h.resolve(rel, itself); err != nil && !outside(err) && !errors.Is(err, errNowhere) {
+			p.rel, err = rel, nil // what is wrong with it, the deed itself says in its form
+		}
 	}
+	if err != nil {
+		p.never = plain(err)
+	}
+	p.real = filepath.Join(h.dir, p.rel)
+	return p
+}
+
+// full is a path as the service reads it back.
+func (h hands) full(path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(h.dir, path)
+}
+
+// within makes an absolute path one below the session's folder. "." is the folder itself.
+func (h hands) within(full string) (string, error) {
 	for _, base := range []string{h.dir, h.real} {
-		if rel, err := filepath.Rel(base, path); err == nil && filepath.IsLocal(rel) {
+		if rel, err := filepath.Rel(base, full); err == nil && filepath.IsLocal(rel) {
 			return rel, nil
 		}
 	}
 	return "", errOutside
 }
 
-// never is why nobody is asked about a path.
-func (h hands) never(path string) string {
-	if _, err := h.within(path); err != nil {
-		return err.Error()
+// resolve follows the links on the way to a path, as far as it is there.
+func (h hands) resolve(rel string, itself bool) (string, error) {
+	if rel == "." {
+		return rel, nil
 	}
-	return ""
+	at, rest := filepath.Join(h.real, rel), ""
+	if itself {
+		at, rest = filepath.Dir(at), filepath.Base(at)
+	}
+	for {
+		real, err := filepath.EvalSymlinks(at)
+		if err == nil {
+			return h.within(filepath.Join(real, rest))
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		if _, err := os.Lstat(at); err == nil {
+			return "", errNowhere
+		}
+		at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest)
+	}
+}
+
+// still is an error where a place is not any more where it was. What happens behind this look, only a sandbox can prevent.
+func (h hands) still(p *place, itself bool) error {
+	if p.never != "" {
+		return errors.New(p.never)
+	}
+	now, err := h.resolve(p.rel, itself)
+	if err == nil && now != p.rel {
+		return errMoved
+	}
+	return err
 }
 
 // outside reports whether an error means that a link or a ".." leads out of the folder.
 func outside(err error) bool {
-	return errors.Is(err, errOutside) || err != nil && strings.Contains(err.Error(), "path escapes from parent")
+	return errors.Is(err, errOutside) || errors.Is(err, errMoved) || err != nil && strings.Contains(err.Error(), "path escapes from parent")
 }
 
 // plain is an error without the name of the call that made it.

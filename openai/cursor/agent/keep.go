@@ -1,13 +1,14 @@
 package agent
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -29,11 +30,7 @@ type said struct {
 	Turn string `json:"turn,omitempty"`
 }
 
-const (
-	saidFile = "said.jsonl"
-	// maxSaid bounds one line of it, in bytes.
-	maxSaid = 64 << 20
-)
+const saidFile = "said.jsonl"
 
 // keptFor is how long a session stays on the disk after its last word.
 const keptFor = 30 * 24 * time.Hour
@@ -58,43 +55,45 @@ func (k keep) begin() error {
 	return os.WriteFile(filepath.Join(k.dir, saidFile), nil, 0o600)
 }
 
-// add puts a message behind the others, on the disk.
+// add puts a message behind the others, on the disk. A line that a kill or a full disk cut off is ended first.
 func (k keep) add(m said) (err error) {
-	f, err := os.OpenFile(filepath.Join(k.dir, saidFile), os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(filepath.Join(k.dir, saidFile), os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("the session cannot be kept: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	line, err := json.Marshal(m)
-	if err == nil {
-		_, err = f.Write(append(line, '\n'))
+	if err != nil {
+		return err
 	}
+	last := []byte{'\n'}
+	if end, err := f.Seek(0, io.SeekEnd); err != nil {
+		return err
+	} else if end > 0 {
+		if _, err := f.ReadAt(last, end-1); err != nil {
+			return err
+		}
+	}
+	if line = append(line, '\n'); last[0] != '\n' {
+		line = append([]byte{'\n'}, line...)
+	}
+	_, err = f.Write(line)
 	return errors.Join(err, f.Sync())
 }
 
-// read returns what was said. A line that a kill cut off is left out, and ended.
+// read returns what was said. A line that was cut off is left out.
 func (k keep) read() (list []said, err error) {
-	f, err := os.OpenFile(filepath.Join(k.dir, saidFile), os.O_RDWR|os.O_APPEND, 0o600)
+	data, err := os.ReadFile(filepath.Join(k.dir, saidFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, acp.NewInvalidParams(map[string]any{"error": "this agent has no session of that id"})
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, maxSaid)
-	cut := false
-	for lines.Scan() {
+	for line := range bytes.Lines(data) {
 		var m said
-		if cut = json.Unmarshal(lines.Bytes(), &m) != nil; !cut {
+		if json.Unmarshal(line, &m) == nil {
 			list = append(list, m)
 		}
 	}
-	if cut {
-		_, err = f.WriteString("\n")
-	}
-	return list, errors.Join(err, lines.Err())
+	return list, err
 }
 
 // Get implements [upstream.State].

@@ -6,13 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"iter"
 	"os"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	acp "github.com/coder/acp-go-sdk"
 	"github.com/google/uuid"
 
+	"drawbridge/internal/clip"
 	"drawbridge/openai/upstream"
 )
 
@@ -29,8 +32,12 @@ type session struct {
 	turn sync.Mutex // held for a turn
 	said []said
 
-	mu   sync.Mutex // guards stop
+	mu   sync.Mutex // guards what follows
 	stop context.CancelFunc
+	// gone is set when the session ends for good.
+	gone bool
+	// did is what the tools of this turn did.
+	did []string
 }
 
 func (s *session) close() error {
@@ -41,14 +48,41 @@ func (s *session) close() error {
 	return errors.Join(errs...)
 }
 
-// cancel ends the turn that runs.
-func (s *session) cancel() {
+// cancel ends the turn that runs; with forGood, no further one begins.
+func (s *session) cancel(forGood bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.gone = s.gone || forGood
 	if s.stop != nil {
 		s.stop()
 	}
 }
+
+// end waits for the end of a turn that was canceled for good, and closes the session.
+func (s *session) end() error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	return s.close()
+}
+
+// note keeps what a tool did, for the history of a turn that breaks off.
+func (s *session) note(title, trouble string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if trouble != "" {
+		title += " (" + trouble + ")"
+	}
+	if len(s.did) < maxDid {
+		s.did = append(s.did, clip.Text(title, maxTitle))
+	}
+}
+
+// Bounds of what a turn leaves in the history: deeds, bytes of each, and bytes of its words.
+const (
+	maxDid   = 200
+	maxTitle = 500
+	maxKept  = 1 << 20
+)
 
 // prompt runs one turn to its end.
 func (s *session) prompt(ctx context.Context, blocks []acp.ContentBlock) (acp.PromptResponse, error) {
@@ -59,8 +93,12 @@ func (s *session) prompt(ctx context.Context, blocks []acp.ContentBlock) (acp.Pr
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	s.mu.Lock()
-	s.stop = stop
+	s.stop, s.did = stop, nil
+	gone := s.gone
 	s.mu.Unlock()
+	if gone {
+		return acp.PromptResponse{}, acp.NewInvalidRequest(map[string]any{"error": "the session was closed"})
+	}
 
 	q, err := s.request(blocks)
 	if err != nil {
@@ -75,13 +113,26 @@ func (s *session) prompt(ctx context.Context, blocks []acp.ContentBlock) (acp.Pr
 	if err == nil {
 		told.Turn = q.Turn
 	}
-	if answer != "" || err == nil {
+	if err != nil {
+		told.Text = s.brokenOff(told.Text)
+	}
+	if told.Text != "" || err == nil {
 		err = errors.Join(err, s.remember(told))
 	}
 	if ctx.Err() != nil {
 		return acp.PromptResponse{StopReason: acp.StopReasonCancelled}, nil
 	}
 	return acp.PromptResponse{StopReason: acp.StopReasonEndTurn, Usage: usage}, failure(err)
+}
+
+// brokenOff is what the history has of a turn without an end: its words, and what was done, so that the next turn does not do it again.
+func (s *session) brokenOff(text string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.did) > 0 {
+		text += "\n(Before this turn broke off, these were done: " + strings.Join(s.did, "; ") + ")"
+	}
+	return text
 }
 
 func (s *session) remember(m said) error {
@@ -99,6 +150,9 @@ func failure(err error) error {
 		return err
 	}
 	text := e.Message
+	if e.Code == "upstream_login" {
+		text = "the service refuses the API key; put a good one into CURSOR_API_KEY"
+	}
 	if e.Said != "" && !strings.Contains(text, e.Said) {
 		text += ": " + e.Said
 	}
@@ -148,39 +202,72 @@ func (s *session) answer(ctx context.Context, q upstream.Request) (text string, 
 	var b strings.Builder
 	var calls []upstream.Call
 	var running sync.WaitGroup
-	defer running.Wait()
-	defer func() { _ = t.Cancel(context.WithoutCancel(ctx)) }() // it changes nothing behind the end
+	calling, stopCalls := context.WithCancel(ctx)
+	undelivered := make(chan error, 1)
+	defer func() { // the turn is over when nothing of it runs any more
+		stopCalls()
+		_ = t.Cancel(ctx) // it changes nothing behind the end
+		for err := error(nil); err == nil; {
+			_, err = t.Next(context.WithoutCancel(ctx))
+		}
+		running.Wait()
+	}()
 	for {
 		e, err := t.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF):
-			return b.String(), usage, context.Canceled
+			select {
+			case err = <-undelivered:
+			default:
+				err = context.Canceled
+			}
+			return b.String(), usage, err
 		case err != nil:
 			return b.String(), usage, err
 		}
 		switch e.Kind {
 		case upstream.Text:
-			b.WriteString(e.Text)
-			s.update(ctx, acp.UpdateAgentMessageText(e.Text))
+			if b.Len() < maxKept {
+				b.WriteString(e.Text)
+			}
+			for piece := range pieces(e.Text) {
+				s.update(ctx, acp.UpdateAgentMessageText(piece))
+			}
 		case upstream.Reasoning:
-			s.update(ctx, acp.UpdateAgentThoughtText(e.Text))
+			for piece := range pieces(e.Text) {
+				s.update(ctx, acp.UpdateAgentThoughtText(piece))
+			}
 		case upstream.CallPiece:
 			calls = append(calls, upstream.Call{ID: e.ID, Name: e.Name, Arguments: json.RawMessage(e.Arguments)})
 		case upstream.Parked:
 			ask := calls
 			calls = nil
-			running.Go(func() { s.deliver(ctx, t, s.callAll(ctx, ask)) })
+			running.Go(func() {
+				if err := t.Deliver(calling, s.callAll(calling, ask)); err != nil && calling.Err() == nil {
+					undelivered <- err
+					_ = t.Cancel(calling) // it waits for them no more
+				}
+			})
 		case upstream.Ended:
 			return b.String(), spent(e.Usage), nil
 		}
 	}
 }
 
-// deliver brings the results of MCP tools. Where that fails, the turn itself says why.
-func (s *session) deliver(ctx context.Context, t upstream.Turn, results []upstream.Result) {
-	if err := t.Deliver(ctx, results); err != nil {
-		s.a.o.Log.Warn().Err(err).Msg("results of tools did not reach the service")
-		_ = t.Cancel(ctx) // it waits for them no more
+// pieces cuts a text where it is long, between characters: a message to the client has a bound.
+func pieces(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for len(text) > maxShown {
+			cut := maxShown
+			for cut > 0 && !utf8.RuneStart(text[cut]) {
+				cut--
+			}
+			if !yield(text[:cut]) {
+				return
+			}
+			text = text[cut:]
+		}
+		yield(text)
 	}
 }
 

@@ -12,17 +12,26 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	acp "github.com/coder/acp-go-sdk"
 
 	"drawbridge/openai/cursor/wire"
 )
 
-// Bounds of one search: files and lines that an answer has, and bytes of a line.
+// Bounds of one search: files and lines that an answer has, bytes of a line that it has and that are looked at, bytes of a file for matches over several
+// lines, lines around a match, bytes of a pattern, and its time.
 const (
-	maxFound = 5000
-	maxLine  = 2000
+	maxFound    = 5000
+	maxLine     = 2000
+	maxSearched = 64 << 10
+	maxSpanned  = 256 << 10
+	maxAround   = 100
+	maxPattern  = 1000
+	searchFor   = time.Minute
 )
+
+var errStopped = errors.New("the search took too long, or was stopped; search a smaller folder")
 
 // kinds are the files of the usual names of languages.
 var kinds = map[string]string{
@@ -43,6 +52,7 @@ type found struct {
 type finder struct {
 	hands
 	a     *wire.GrepArgs
+	at    *place
 	about *regexp.Regexp // nil for files by their names
 	globs []*glob
 	kind  *glob
@@ -59,14 +69,22 @@ func (h hands) search(a *wire.GrepArgs) *deed {
 	fail := func(why string) *wire.ExecClientMessage {
 		return result(&wire.GrepResult{Result: &wire.GrepResult_Error{Error: &wire.GrepError{Error: why}}})
 	}
-	title := fmt.Sprintf("Search %q in %s", a.GetPattern(), a.GetPath())
+	at := h.place(a.GetPath(), false)
+	title := fmt.Sprintf("Search %q in %s", a.GetPattern(), at.full)
 	if a.GetPattern() == "" {
-		title = "Find files " + a.GetGlob()
+		title = "Find files in " + at.full
+	}
+	for name, narrower := range map[string]string{"glob": a.GetGlob(), "type": a.GetType()} {
+		if narrower != "" {
+			title += " " + name + " " + narrower
+		}
 	}
 	return &deed{
-		kind: acp.ToolKindSearch, title: title, input: map[string]any{"path": h.full(a.GetPath())}, path: h.full(a.GetPath()), never: h.never(a.GetPath()), refuse: fail,
+		kind: acp.ToolKindSearch, title: title, input: map[string]any{"path": at.real}, at: at, refuse: fail,
 		do: func(ctx context.Context, say func(*wire.ExecClientMessage)) string {
-			f := &finder{hands: h, a: a}
+			ctx, stop := context.WithTimeout(ctx, searchFor)
+			defer stop()
+			f := &finder{hands: h, a: a, at: at}
 			if err := f.run(ctx); err != nil {
 				return one(say, fail(err.Error()), err.Error())
 			}
@@ -90,6 +108,8 @@ func (f *finder) prepare() (err error) {
 		f.mode = "files_with_matches"
 	case f.mode != "content" && f.mode != "count" && f.mode != "files_with_matches":
 		return fmt.Errorf("output mode %q is not known; use content, count or files_with_matches", f.mode)
+	case len(a.GetPattern()) > maxPattern:
+		return fmt.Errorf("the pattern has more than %d bytes", maxPattern)
 	default:
 		if _, err = regexp.Compile(a.GetPattern()); err != nil {
 			return err
@@ -123,23 +143,23 @@ func (f *finder) run(ctx context.Context) error {
 	if err := f.prepare(); err != nil {
 		return err
 	}
-	rel, err := f.within(f.a.GetPath())
-	if err != nil {
-		return err
+	rel := filepath.ToSlash(f.at.rel)
+	err := f.still(f.at, false)
+	var info fs.FileInfo
+	if err == nil {
+		info, err = f.root.Stat(f.at.rel)
 	}
-	info, err := f.root.Stat(rel)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return errors.New("Path does not exist: " + f.full(f.a.GetPath())) //nolint:staticcheck,revive // the service knows these words
+		return errors.New("Path does not exist: " + f.at.full) //nolint:staticcheck,revive // the service knows these words
 	case outside(err):
 		return errOutside
 	case err != nil:
 		return err
 	case !info.IsDir():
-		f.file(filepath.ToSlash(rel))
-		return nil
+		return f.file(ctx, rel)
 	}
-	return f.folder(ctx, filepath.ToSlash(rel), above(f.root.FS(), filepath.ToSlash(rel)))
+	return f.folder(ctx, rel, above(f.rulesOf, rel))
 }
 
 func (f *finder) folder(ctx context.Context, dir string, l ignores) error {
@@ -147,12 +167,13 @@ func (f *finder) folder(ctx context.Context, dir string, l ignores) error {
 	if err != nil {
 		return nil //nolint:nilerr // what cannot be read has nothing in it
 	}
-	l = l.enter(f.root.FS(), dir)
+	l = l.enter(f.rulesOf, dir)
 	for _, e := range entries {
 		at := path.Join(dir, e.Name())
 		switch {
 		case ctx.Err() != nil:
-			return errors.New("the search was stopped before its end")
+			return errStopped
+		case !e.IsDir() && !e.Type().IsRegular() && e.Type() != fs.ModeSymlink:
 		case f.cut || e.Name() == ".git":
 		case e.IsDir():
 			if !l.has(at, true) {
@@ -160,75 +181,103 @@ func (f *finder) folder(ctx context.Context, dir string, l ignores) error {
 					return err
 				}
 			}
-		case f.wants(at) && (len(f.globs) > 0 || !l.has(at, false)): // a file that is asked for by its name is not ignored
-			f.file(at)
+		case f.wants(at) && (f.named() || !l.has(at, false)):
+			if err := f.file(ctx, at); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
+
+// named reports whether files are asked for by their names. Those are not ignored.
+func (f *finder) named() bool { return len(f.globs) > 0 && !f.globs[0].negated }
 
 func (f *finder) wants(at string) bool {
 	return (len(f.globs) == 0 || matchAny(f.globs, at)) && (f.kind == nil || f.kind.fits.MatchString(at))
 }
 
 // file searches one file. One that is no text, or that cannot be read, has nothing in it.
-func (f *finder) file(at string) {
+func (f *finder) file(ctx context.Context, at string) error {
 	hit := found{name: at}
-	if f.a.GetPath() == "" || f.full(f.a.GetPath()) == f.dir || f.full(f.a.GetPath()) == f.real {
+	if f.at.rel == "." {
 		hit.name = "./" + at
 	}
 	if f.about != nil {
 		data, err := f.load(at)
 		if err != nil || bytes.IndexByte(data, 0) >= 0 {
-			return
+			return nil //nolint:nilerr // see above
 		}
-		f.match(&hit, data)
-		if hit.matches == 0 {
-			return
+		if err := f.match(ctx, &hit, data); err != nil || hit.matches == 0 {
+			return err
 		}
 	}
 	f.files = append(f.files, hit)
 	f.lines += len(hit.lines)
-	f.cut = len(f.files) >= maxFound || f.lines >= maxFound
+	f.cut = f.cut || len(f.files) >= maxFound || f.lines >= maxFound
+	return nil
 }
 
 // match finds the lines of a file, and those around them that are asked for.
-func (f *finder) match(hit *found, data []byte) {
+func (f *finder) match(ctx context.Context, hit *found, data []byte) error {
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
-	is := map[int]bool{}
+	var is []int // in their order
 	if f.a.GetMultiline() {
-		for _, span := range f.about.FindAllIndex(data, maxFound) {
-			first := bytes.Count(data[:span[0]], []byte("\n"))
-			for n := first; n <= first+bytes.Count(data[span[0]:max(span[0], span[1]-1)], []byte("\n")); n++ {
-				is[n] = true
-			}
-		}
+		is = f.spans(data, len(lines))
 	} else {
 		for n, line := range lines {
-			if f.about.MatchString(strings.TrimSuffix(line, "\r")) {
-				is[n] = true
+			if n%100 == 0 && ctx.Err() != nil {
+				return errStopped
+			}
+			if f.about.MatchString(strings.TrimSuffix(line[:min(len(line), maxSearched)], "\r")) {
+				is = append(is, n)
 			}
 		}
 	}
 	hit.matches = len(is)
 	if f.mode != "content" {
-		return
+		return nil
 	}
-	before, after := int(max(f.a.GetContext(), f.a.GetContextBefore())), int(max(f.a.GetContext(), f.a.GetContextAfter()))
-	shown := map[int]bool{}
-	for n := range is {
-		for i := max(0, n-before); i <= min(len(lines)-1, n+after); i++ {
-			shown[i] = true
+	around := func(n int32) int { return int(min(maxAround, max(n, f.a.GetContext(), 0))) }
+	before, after, next := around(f.a.GetContextBefore()), around(f.a.GetContextAfter()), 0
+	for i, n := range is {
+		if f.lines+len(hit.lines) >= maxFound {
+			f.cut, hit.matches = true, i
+			break
+		}
+		for at := max(next, n-before); at <= min(len(lines)-1, n+after); at++ {
+			if i+1 < len(is) && at >= is[i+1] {
+				break // that one has its own turn
+			}
+			hit.lines = append(hit.lines, grepLine(at, lines[at], at != n))
+			next = at + 1
 		}
 	}
-	for _, n := range slices.Sorted(maps.Keys(shown)) {
-		text := strings.ToValidUTF8(lines[n], "\ufffd")
-		line := &wire.GrepLine{LineNumber: int32(n + 1), Content: text, IsContextLine: !is[n]}
-		if len(text) > maxLine {
-			line.Content, line.ContentTruncated = strings.ToValidUTF8(text[:maxLine], ""), true
-		}
-		hit.lines = append(hit.lines, line)
+	return nil
+}
+
+func grepLine(n int, text string, around bool) *wire.GrepLine {
+	line := &wire.GrepLine{LineNumber: int32(n + 1), Content: text, IsContextLine: around}
+	if len(text) > maxLine {
+		line.Content, line.ContentTruncated = text[:maxLine], true
 	}
+	return line
+}
+
+// spans are the lines that matches over several lines cover. Of a large file, only its beginning is looked at.
+func (f *finder) spans(data []byte, lines int) (is []int) {
+	data = data[:min(len(data), maxSpanned)]
+	line, at, next := 0, 0, 0
+	for _, span := range f.about.FindAllIndex(data, maxFound) {
+		line += bytes.Count(data[at:span[0]], []byte("\n"))
+		at = span[0]
+		last := line + bytes.Count(data[at:max(at, span[1]-1)], []byte("\n"))
+		for n := max(next, line); n <= min(last, lines-1); n++ {
+			is = append(is, n)
+			next = n + 1
+		}
+	}
+	return is
 }
 
 // union is what was found, in the form that was asked for.

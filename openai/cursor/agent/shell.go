@@ -23,6 +23,9 @@ const (
 	// shellFor is how long a command runs that names no time, and shellMost how long one may run.
 	shellFor  = 10 * time.Minute
 	shellMost = time.Hour
+	// Output is said each tellEach, or when tellAt bytes are there: each piece is a message of its own.
+	tellEach = 100 * time.Millisecond
+	tellAt   = 16 << 10
 	// maxOutput bounds what is kept of each output of a command, in bytes; the rest is counted.
 	maxOutput = 1 << 20
 	// drainFor is how long a command may take to end when it is told to, and how long its outputs are read behind its end while children hold them open.
@@ -140,26 +143,27 @@ func (t *teller) over(r ran) string {
 
 func (h hands) shell(a *wire.ShellArgs, as form) *deed {
 	t := as(a)
-	input := map[string]any{"command": a.GetCommand(), "cwd": h.full(a.GetWorkingDirectory())}
+	dir := h.place(a.GetWorkingDirectory(), false)
+	input := map[string]any{"command": a.GetCommand(), "cwd": dir.real}
 	if a.GetDescription() != "" {
 		input["description"] = a.GetDescription()
 	}
 	return &deed{
-		kind: acp.ToolKindExecute, title: a.GetCommand(), input: input, never: h.never(a.GetWorkingDirectory()), refuse: t.refused,
+		kind: acp.ToolKindExecute, title: a.GetCommand(), input: input, never: dir.never, refuse: t.refused,
 		do: func(ctx context.Context, say func(*wire.ExecClientMessage)) string {
 			t.say = say
-			rel, err := h.within(a.GetWorkingDirectory())
+			err := h.still(dir, false)
 			if err == nil {
 				var at os.FileInfo
-				if at, err = h.root.Stat(rel); err == nil && !at.IsDir() {
+				if at, err = h.root.Stat(dir.rel); err == nil && !at.IsDir() {
 					err = syscall.ENOTDIR
 				}
 			}
 			if err != nil {
 				return t.broken(errors.New("the folder of the command: " + plain(err)))
 			}
-			t.dir = filepath.Join(h.dir, rel)
-			return h.run(ctx, t, filepath.Join(h.real, rel))
+			t.dir = dir.real
+			return h.run(ctx, t, filepath.Join(h.real, dir.rel))
 		},
 	}
 }
@@ -192,7 +196,24 @@ func (h hands) run(ctx context.Context, t *teller, dir string) string {
 		return t.broken(err)
 	}
 	t.begun()
+	over := make(chan struct{})
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		tick := time.NewTicker(tellEach)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				out.flush()
+				trouble.flush()
+			case <-over:
+				return
+			}
+		}
+	})
 	err := cmd.Wait()
+	close(over)
+	telling.Wait()
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind
 	r := ran{took: time.Since(begun), limit: most, out: out.rest(), err: trouble.rest()}
 	var exit *exec.ExitError
@@ -217,6 +238,7 @@ type output struct {
 
 	mu   sync.Mutex // guards what follows
 	all  strings.Builder
+	told int // of all
 	half []byte
 	more int
 }
@@ -240,13 +262,26 @@ func (o *output) Write(p []byte) (int, error) {
 		}
 	}
 	o.half = append([]byte(nil), data[whole:]...)
-	o.put(strings.ToValidUTF8(string(data[:whole]), "\ufffd"))
+	o.all.WriteString(strings.ToValidUTF8(string(data[:whole]), "\ufffd"))
+	if o.all.Len()-o.told >= tellAt {
+		o.tellRest()
+	}
 	return len(p), nil
 }
 
-func (o *output) put(text string) {
-	o.all.WriteString(text)
-	o.tell(text)
+// flush says what was not said yet.
+func (o *output) flush() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.tellRest()
+}
+
+// tellRest is flush for a caller that holds the lock.
+func (o *output) tellRest() {
+	if text := o.all.String()[o.told:]; text != "" {
+		o.told += len(text)
+		o.tell(text)
+	}
 }
 
 // rest is all of it, when nothing comes any more.
@@ -254,12 +289,13 @@ func (o *output) rest() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.half) > 0 {
-		o.put("\ufffd")
+		o.all.WriteString("\ufffd")
 		o.half = nil
 	}
 	if o.more > 0 {
-		o.put(fmt.Sprintf("\n(%d more bytes are left out)\n", o.more))
+		fmt.Fprintf(&o.all, "\n(%d more bytes are left out)\n", o.more)
 		o.more = 0
 	}
+	o.tellRest()
 	return o.all.String()
 }

@@ -153,6 +153,13 @@ func (w *world) say(text string) (string, acp.StopReason) {
 	return w.text.String(), got.StopReason
 }
 
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // await waits for a file that a command writes, and returns what is in it.
 func (w *world) await(file string) (text string) {
 	w.t.Helper()

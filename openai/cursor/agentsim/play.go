@@ -35,10 +35,12 @@ type scene struct {
 	talk *conversation
 	// said are the newest words, and result the texts of the newest results.
 	said, result string
-	answer       strings.Builder
-	nextExec     uint32
-	nextBlob     uint32
-	nextQuery    uint32
+	// done are the calls whose results came since the last step.
+	done      []string
+	answer    strings.Builder
+	nextExec  uint32
+	nextBlob  uint32
+	nextQuery uint32
 }
 
 // play plays a run: what the service asks before the model speaks, the steps of the script, and the end of the turn.
@@ -210,6 +212,11 @@ func (c *scene) withdraw(id uint32) error {
 
 // step does one thing of the script.
 func (c *scene) step(ctx context.Context, s Step) error {
+	if !s.Stall {
+		if err := c.completed(); err != nil {
+			return err
+		}
+	}
 	switch {
 	case s.Text != "", s.Thinking != "":
 		return c.say(s)
@@ -228,6 +235,7 @@ func (c *scene) step(ctx context.Context, s Step) error {
 			err = c.run.await(ctx, func() bool { return e.closed })
 			c.result = e.text()
 		}
+		c.done = append(c.done, "")
 		return err
 	case s.Send != nil:
 		m := &wire.AgentServerMessage{}
@@ -351,6 +359,7 @@ func (c *scene) calls(ctx context.Context, s Step) error {
 		}
 		m := &wire.ExecServerMessage{Message: &wire.ExecServerMessage_McpArgs{McpArgs: ask}}
 		e, err := c.ask(m)
+		e.call = ask.ToolCallId
 		if err == nil && call.Twice {
 			err = c.line.send(&wire.AgentServerMessage{Message: &wire.AgentServerMessage_ExecServerMessage{ExecServerMessage: m}})
 		}
@@ -373,8 +382,21 @@ func (c *scene) calls(ctx context.Context, s Step) error {
 			return err
 		}
 		texts = append(texts, e.text())
+		c.done = append(c.done, e.call)
 	}
 	c.result = strings.Join(texts, "\n")
+	return nil
+}
+
+// completed shows that the service goes on with the results that it has. A service that stalls does not.
+func (c *scene) completed() error {
+	for _, call := range c.done {
+		done := &wire.ToolCallUpdate{CallId: call}
+		if err := c.line.send(update(&wire.InteractionUpdate{Message: &wire.InteractionUpdate_ToolCallCompleted{ToolCallCompleted: done}})); err != nil {
+			return err
+		}
+	}
+	c.done = nil
 	return nil
 }
 

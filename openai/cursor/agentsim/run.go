@@ -44,6 +44,8 @@ type exec struct {
 	results []*wire.ExecClientMessage
 	thrown  string
 	closed  bool
+	// call is the id of the call of a tool of the caller.
+	call string
 }
 
 func newRun(s *Sim, id string) *run {

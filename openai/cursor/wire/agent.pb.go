@@ -6349,6 +6349,7 @@ type InteractionUpdate struct {
 	//
 	//	*InteractionUpdate_TextDelta
 	//	*InteractionUpdate_ToolCallStarted
+	//	*InteractionUpdate_ToolCallCompleted
 	//	*InteractionUpdate_ThinkingDelta
 	//	*InteractionUpdate_TokenDelta
 	//	*InteractionUpdate_Heartbeat
@@ -6414,6 +6415,15 @@ func (x *InteractionUpdate) GetToolCallStarted() *ToolCallUpdate {
 	return nil
 }
 
+func (x *InteractionUpdate) GetToolCallCompleted() *ToolCallUpdate {
+	if x != nil {
+		if x, ok := x.Message.(*InteractionUpdate_ToolCallCompleted); ok {
+			return x.ToolCallCompleted
+		}
+	}
+	return nil
+}
+
 func (x *InteractionUpdate) GetThinkingDelta() *ThinkingDelta {
 	if x != nil {
 		if x, ok := x.Message.(*InteractionUpdate_ThinkingDelta); ok {
@@ -6471,6 +6481,10 @@ type InteractionUpdate_ToolCallStarted struct {
 	ToolCallStarted *ToolCallUpdate `protobuf:"bytes,2,opt,name=tool_call_started,json=toolCallStarted,proto3,oneof"`
 }
 
+type InteractionUpdate_ToolCallCompleted struct {
+	ToolCallCompleted *ToolCallUpdate `protobuf:"bytes,3,opt,name=tool_call_completed,json=toolCallCompleted,proto3,oneof"`
+}
+
 type InteractionUpdate_ThinkingDelta struct {
 	ThinkingDelta *ThinkingDelta `protobuf:"bytes,4,opt,name=thinking_delta,json=thinkingDelta,proto3,oneof"`
 }
@@ -6494,6 +6508,8 @@ type InteractionUpdate_ToolRequestsListed struct {
 func (*InteractionUpdate_TextDelta) isInteractionUpdate_Message() {}
 
 func (*InteractionUpdate_ToolCallStarted) isInteractionUpdate_Message() {}
+
+func (*InteractionUpdate_ToolCallCompleted) isInteractionUpdate_Message() {}
 
 func (*InteractionUpdate_ThinkingDelta) isInteractionUpdate_Message() {}
 
@@ -8916,11 +8932,12 @@ const file_agent_proto_rawDesc = "" +
 	"\x11kv_server_message\x18\x04 \x01(\v2'.drawbridge.cursor.wire.KvServerMessageH\x00R\x0fkvServerMessage\x12q\n" +
 	"\x1bexec_server_control_message\x18\x05 \x01(\v20.drawbridge.cursor.wire.ExecServerControlMessageH\x00R\x18execServerControlMessage\x12W\n" +
 	"\x11interaction_query\x18\a \x01(\v2(.drawbridge.cursor.wire.InteractionQueryH\x00R\x10interactionQueryB\t\n" +
-	"\amessage\"\xb2\x04\n" +
+	"\amessage\"\x8c\x05\n" +
 	"\x11InteractionUpdate\x12B\n" +
 	"\n" +
 	"text_delta\x18\x01 \x01(\v2!.drawbridge.cursor.wire.TextDeltaH\x00R\ttextDelta\x12T\n" +
-	"\x11tool_call_started\x18\x02 \x01(\v2&.drawbridge.cursor.wire.ToolCallUpdateH\x00R\x0ftoolCallStarted\x12N\n" +
+	"\x11tool_call_started\x18\x02 \x01(\v2&.drawbridge.cursor.wire.ToolCallUpdateH\x00R\x0ftoolCallStarted\x12X\n" +
+	"\x13tool_call_completed\x18\x03 \x01(\v2&.drawbridge.cursor.wire.ToolCallUpdateH\x00R\x11toolCallCompleted\x12N\n" +
 	"\x0ethinking_delta\x18\x04 \x01(\v2%.drawbridge.cursor.wire.ThinkingDeltaH\x00R\rthinkingDelta\x12E\n" +
 	"\vtoken_delta\x18\b \x01(\v2\".drawbridge.cursor.wire.TokenDeltaH\x00R\n" +
 	"tokenDelta\x12=\n" +
@@ -9377,55 +9394,56 @@ var file_agent_proto_depIdxs = []int32{
 	109, // 132: drawbridge.cursor.wire.AgentServerMessage.interaction_query:type_name -> drawbridge.cursor.wire.InteractionQuery
 	88,  // 133: drawbridge.cursor.wire.InteractionUpdate.text_delta:type_name -> drawbridge.cursor.wire.TextDelta
 	91,  // 134: drawbridge.cursor.wire.InteractionUpdate.tool_call_started:type_name -> drawbridge.cursor.wire.ToolCallUpdate
-	89,  // 135: drawbridge.cursor.wire.InteractionUpdate.thinking_delta:type_name -> drawbridge.cursor.wire.ThinkingDelta
-	90,  // 136: drawbridge.cursor.wire.InteractionUpdate.token_delta:type_name -> drawbridge.cursor.wire.TokenDelta
-	3,   // 137: drawbridge.cursor.wire.InteractionUpdate.heartbeat:type_name -> drawbridge.cursor.wire.Empty
-	94,  // 138: drawbridge.cursor.wire.InteractionUpdate.turn_ended:type_name -> drawbridge.cursor.wire.TurnEnded
-	95,  // 139: drawbridge.cursor.wire.InteractionUpdate.tool_requests_listed:type_name -> drawbridge.cursor.wire.ToolRequestsListed
-	92,  // 140: drawbridge.cursor.wire.ToolCallUpdate.tool_call:type_name -> drawbridge.cursor.wire.ToolCall
-	93,  // 141: drawbridge.cursor.wire.ToolCall.mcp_tool_call:type_name -> drawbridge.cursor.wire.McpToolCall
-	101, // 142: drawbridge.cursor.wire.McpToolCall.args:type_name -> drawbridge.cursor.wire.McpArgs
-	97,  // 143: drawbridge.cursor.wire.KvServerMessage.get_blob_args:type_name -> drawbridge.cursor.wire.GetBlobArgs
-	98,  // 144: drawbridge.cursor.wire.KvServerMessage.set_blob_args:type_name -> drawbridge.cursor.wire.SetBlobArgs
-	22,  // 145: drawbridge.cursor.wire.ExecServerControlMessage.abort:type_name -> drawbridge.cursor.wire.ExecID
-	102, // 146: drawbridge.cursor.wire.ExecServerMessage.shell_args:type_name -> drawbridge.cursor.wire.ShellArgs
-	103, // 147: drawbridge.cursor.wire.ExecServerMessage.write_args:type_name -> drawbridge.cursor.wire.WriteArgs
-	36,  // 148: drawbridge.cursor.wire.ExecServerMessage.delete_args:type_name -> drawbridge.cursor.wire.Path
-	106, // 149: drawbridge.cursor.wire.ExecServerMessage.grep_args:type_name -> drawbridge.cursor.wire.GrepArgs
-	107, // 150: drawbridge.cursor.wire.ExecServerMessage.read_args:type_name -> drawbridge.cursor.wire.ReadArgs
-	104, // 151: drawbridge.cursor.wire.ExecServerMessage.ls_args:type_name -> drawbridge.cursor.wire.LsArgs
-	36,  // 152: drawbridge.cursor.wire.ExecServerMessage.diagnostics_args:type_name -> drawbridge.cursor.wire.Path
-	3,   // 153: drawbridge.cursor.wire.ExecServerMessage.request_context_args:type_name -> drawbridge.cursor.wire.Empty
-	101, // 154: drawbridge.cursor.wire.ExecServerMessage.mcp_args:type_name -> drawbridge.cursor.wire.McpArgs
-	102, // 155: drawbridge.cursor.wire.ExecServerMessage.shell_stream_args:type_name -> drawbridge.cursor.wire.ShellArgs
-	102, // 156: drawbridge.cursor.wire.ExecServerMessage.background_shell_spawn_args:type_name -> drawbridge.cursor.wire.ShellArgs
-	3,   // 157: drawbridge.cursor.wire.ExecServerMessage.list_mcp_resources_exec_args:type_name -> drawbridge.cursor.wire.Empty
-	108, // 158: drawbridge.cursor.wire.ExecServerMessage.read_mcp_resource_exec_args:type_name -> drawbridge.cursor.wire.ReadMcpResourceArgs
-	105, // 159: drawbridge.cursor.wire.ExecServerMessage.fetch_args:type_name -> drawbridge.cursor.wire.FetchArgs
-	3,   // 160: drawbridge.cursor.wire.ExecServerMessage.write_shell_stdin_args:type_name -> drawbridge.cursor.wire.Empty
-	107, // 161: drawbridge.cursor.wire.ExecServerMessage.redacted_read_args:type_name -> drawbridge.cursor.wire.ReadArgs
-	3,   // 162: drawbridge.cursor.wire.ExecServerMessage.mcp_state_exec_args:type_name -> drawbridge.cursor.wire.Empty
-	3,   // 163: drawbridge.cursor.wire.ExecServerMessage.shell_allowlist_precheck_args:type_name -> drawbridge.cursor.wire.Empty
-	3,   // 164: drawbridge.cursor.wire.ExecServerMessage.mcp_allowlist_precheck_args:type_name -> drawbridge.cursor.wire.Empty
-	3,   // 165: drawbridge.cursor.wire.ExecServerMessage.web_fetch_allowlist_precheck_args:type_name -> drawbridge.cursor.wire.Empty
-	115, // 166: drawbridge.cursor.wire.McpArgs.args:type_name -> drawbridge.cursor.wire.McpArgs.ArgsEntry
-	3,   // 167: drawbridge.cursor.wire.ShellArgs.parsing_result:type_name -> drawbridge.cursor.wire.Empty
-	3,   // 168: drawbridge.cursor.wire.InteractionQuery.web_search_request_query:type_name -> drawbridge.cursor.wire.Empty
-	3,   // 169: drawbridge.cursor.wire.InteractionQuery.ask_question_interaction_query:type_name -> drawbridge.cursor.wire.Empty
-	3,   // 170: drawbridge.cursor.wire.InteractionQuery.switch_mode_request_query:type_name -> drawbridge.cursor.wire.Empty
-	3,   // 171: drawbridge.cursor.wire.InteractionQuery.create_plan_request_query:type_name -> drawbridge.cursor.wire.Empty
-	3,   // 172: drawbridge.cursor.wire.InteractionQuery.web_fetch_request_query:type_name -> drawbridge.cursor.wire.Empty
-	3,   // 173: drawbridge.cursor.wire.InteractionQuery.mcp_auth_request_query:type_name -> drawbridge.cursor.wire.Empty
-	3,   // 174: drawbridge.cursor.wire.InteractionQuery.generate_image_request_query:type_name -> drawbridge.cursor.wire.Empty
-	110, // 175: drawbridge.cursor.wire.BidiAppendRequest.request_id:type_name -> drawbridge.cursor.wire.BidiRequestId
-	113, // 176: drawbridge.cursor.wire.ErrorDetails.details:type_name -> drawbridge.cursor.wire.ErrorText
-	45,  // 177: drawbridge.cursor.wire.GrepSuccess.WorkspaceResultsEntry.value:type_name -> drawbridge.cursor.wire.GrepUnion
-	116, // 178: drawbridge.cursor.wire.McpArgs.ArgsEntry.value:type_name -> google.protobuf.Value
-	179, // [179:179] is the sub-list for method output_type
-	179, // [179:179] is the sub-list for method input_type
-	179, // [179:179] is the sub-list for extension type_name
-	179, // [179:179] is the sub-list for extension extendee
-	0,   // [0:179] is the sub-list for field type_name
+	91,  // 135: drawbridge.cursor.wire.InteractionUpdate.tool_call_completed:type_name -> drawbridge.cursor.wire.ToolCallUpdate
+	89,  // 136: drawbridge.cursor.wire.InteractionUpdate.thinking_delta:type_name -> drawbridge.cursor.wire.ThinkingDelta
+	90,  // 137: drawbridge.cursor.wire.InteractionUpdate.token_delta:type_name -> drawbridge.cursor.wire.TokenDelta
+	3,   // 138: drawbridge.cursor.wire.InteractionUpdate.heartbeat:type_name -> drawbridge.cursor.wire.Empty
+	94,  // 139: drawbridge.cursor.wire.InteractionUpdate.turn_ended:type_name -> drawbridge.cursor.wire.TurnEnded
+	95,  // 140: drawbridge.cursor.wire.InteractionUpdate.tool_requests_listed:type_name -> drawbridge.cursor.wire.ToolRequestsListed
+	92,  // 141: drawbridge.cursor.wire.ToolCallUpdate.tool_call:type_name -> drawbridge.cursor.wire.ToolCall
+	93,  // 142: drawbridge.cursor.wire.ToolCall.mcp_tool_call:type_name -> drawbridge.cursor.wire.McpToolCall
+	101, // 143: drawbridge.cursor.wire.McpToolCall.args:type_name -> drawbridge.cursor.wire.McpArgs
+	97,  // 144: drawbridge.cursor.wire.KvServerMessage.get_blob_args:type_name -> drawbridge.cursor.wire.GetBlobArgs
+	98,  // 145: drawbridge.cursor.wire.KvServerMessage.set_blob_args:type_name -> drawbridge.cursor.wire.SetBlobArgs
+	22,  // 146: drawbridge.cursor.wire.ExecServerControlMessage.abort:type_name -> drawbridge.cursor.wire.ExecID
+	102, // 147: drawbridge.cursor.wire.ExecServerMessage.shell_args:type_name -> drawbridge.cursor.wire.ShellArgs
+	103, // 148: drawbridge.cursor.wire.ExecServerMessage.write_args:type_name -> drawbridge.cursor.wire.WriteArgs
+	36,  // 149: drawbridge.cursor.wire.ExecServerMessage.delete_args:type_name -> drawbridge.cursor.wire.Path
+	106, // 150: drawbridge.cursor.wire.ExecServerMessage.grep_args:type_name -> drawbridge.cursor.wire.GrepArgs
+	107, // 151: drawbridge.cursor.wire.ExecServerMessage.read_args:type_name -> drawbridge.cursor.wire.ReadArgs
+	104, // 152: drawbridge.cursor.wire.ExecServerMessage.ls_args:type_name -> drawbridge.cursor.wire.LsArgs
+	36,  // 153: drawbridge.cursor.wire.ExecServerMessage.diagnostics_args:type_name -> drawbridge.cursor.wire.Path
+	3,   // 154: drawbridge.cursor.wire.ExecServerMessage.request_context_args:type_name -> drawbridge.cursor.wire.Empty
+	101, // 155: drawbridge.cursor.wire.ExecServerMessage.mcp_args:type_name -> drawbridge.cursor.wire.McpArgs
+	102, // 156: drawbridge.cursor.wire.ExecServerMessage.shell_stream_args:type_name -> drawbridge.cursor.wire.ShellArgs
+	102, // 157: drawbridge.cursor.wire.ExecServerMessage.background_shell_spawn_args:type_name -> drawbridge.cursor.wire.ShellArgs
+	3,   // 158: drawbridge.cursor.wire.ExecServerMessage.list_mcp_resources_exec_args:type_name -> drawbridge.cursor.wire.Empty
+	108, // 159: drawbridge.cursor.wire.ExecServerMessage.read_mcp_resource_exec_args:type_name -> drawbridge.cursor.wire.ReadMcpResourceArgs
+	105, // 160: drawbridge.cursor.wire.ExecServerMessage.fetch_args:type_name -> drawbridge.cursor.wire.FetchArgs
+	3,   // 161: drawbridge.cursor.wire.ExecServerMessage.write_shell_stdin_args:type_name -> drawbridge.cursor.wire.Empty
+	107, // 162: drawbridge.cursor.wire.ExecServerMessage.redacted_read_args:type_name -> drawbridge.cursor.wire.ReadArgs
+	3,   // 163: drawbridge.cursor.wire.ExecServerMessage.mcp_state_exec_args:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 164: drawbridge.cursor.wire.ExecServerMessage.shell_allowlist_precheck_args:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 165: drawbridge.cursor.wire.ExecServerMessage.mcp_allowlist_precheck_args:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 166: drawbridge.cursor.wire.ExecServerMessage.web_fetch_allowlist_precheck_args:type_name -> drawbridge.cursor.wire.Empty
+	115, // 167: drawbridge.cursor.wire.McpArgs.args:type_name -> drawbridge.cursor.wire.McpArgs.ArgsEntry
+	3,   // 168: drawbridge.cursor.wire.ShellArgs.parsing_result:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 169: drawbridge.cursor.wire.InteractionQuery.web_search_request_query:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 170: drawbridge.cursor.wire.InteractionQuery.ask_question_interaction_query:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 171: drawbridge.cursor.wire.InteractionQuery.switch_mode_request_query:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 172: drawbridge.cursor.wire.InteractionQuery.create_plan_request_query:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 173: drawbridge.cursor.wire.InteractionQuery.web_fetch_request_query:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 174: drawbridge.cursor.wire.InteractionQuery.mcp_auth_request_query:type_name -> drawbridge.cursor.wire.Empty
+	3,   // 175: drawbridge.cursor.wire.InteractionQuery.generate_image_request_query:type_name -> drawbridge.cursor.wire.Empty
+	110, // 176: drawbridge.cursor.wire.BidiAppendRequest.request_id:type_name -> drawbridge.cursor.wire.BidiRequestId
+	113, // 177: drawbridge.cursor.wire.ErrorDetails.details:type_name -> drawbridge.cursor.wire.ErrorText
+	45,  // 178: drawbridge.cursor.wire.GrepSuccess.WorkspaceResultsEntry.value:type_name -> drawbridge.cursor.wire.GrepUnion
+	116, // 179: drawbridge.cursor.wire.McpArgs.ArgsEntry.value:type_name -> google.protobuf.Value
+	180, // [180:180] is the sub-list for method output_type
+	180, // [180:180] is the sub-list for method input_type
+	180, // [180:180] is the sub-list for extension type_name
+	180, // [180:180] is the sub-list for extension extendee
+	0,   // [0:180] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -9586,6 +9604,7 @@ func file_agent_proto_init() {
 	file_agent_proto_msgTypes[85].OneofWrappers = []any{
 		(*InteractionUpdate_TextDelta)(nil),
 		(*InteractionUpdate_ToolCallStarted)(nil),
+		(*InteractionUpdate_ToolCallCompleted)(nil),
 		(*InteractionUpdate_ThinkingDelta)(nil),
 		(*InteractionUpdate_TokenDelta)(nil),
 		(*InteractionUpdate_Heartbeat)(nil),
