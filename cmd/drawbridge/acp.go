@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/rs/zerolog"
 
@@ -14,9 +15,9 @@ import (
 )
 
 type acpCmd struct {
-	IKnow    bool   `name:"i-know" help:"Say that you have read the notice below. Without it, the agent does not start."`
-	Model    string `help:"Ask the service for this model." default:"default"`
-	URL      string `name:"url" help:"Exchange the key at this address." default:"https://api2.cursor.sh"`
+	IKnow    bool   `name:"i-know" help:"Confirm that you have read the notice in this help. Without it, the agent does not start."`
+	Model    string `help:"Ask the service for this model, such as composer-2." default:"default"`
+	URL      string `name:"url" help:"Exchange the API key for a token at this address." default:"https://api2.cursor.sh"`
 	AgentURL string `name:"agent-url" help:"Run the model at this address. The default is --url." placeholder:"URL"`
 	HTTP2    bool   `name:"http2" help:"Speak HTTP/2 with the service: one stream in both directions."`
 	Share    bool   `help:"Let the service use what it reads for training."`
@@ -28,10 +29,10 @@ const keyVariable = "CURSOR_API_KEY"
 
 // Help says what the agent may do, and how the relay starts it.
 func (acpCmd) Help() string {
-	return `The agent speaks the Agent Client Protocol on standard input and output. It answers through the agent protocol of Cursor's clients. The service's own
-tools run on this machine, in the folder of the session. The agent asks its client before each of them.
+	return `The agent speaks the Agent Client Protocol with the program that started it, such as the relay. It answers through the agent protocol of Cursor's
+service. The service's own tools run on this machine, in the folder of the session. The agent asks the program that started it before each tool.
 
-Give the API key in the environment variable ` + keyVariable + `. The commands that the agent runs do not get this variable.
+Put the API key into the environment variable ` + keyVariable + `. The commands that the agent runs do not get this variable.
 
 ` + agent.Notice + `
 
@@ -67,7 +68,7 @@ func (c acpCmd) Run(ctx context.Context, a app) error {
 	log := zerolog.New(a.stderr).Level(zerolog.WarnLevel).With().Timestamp().Logger()
 	client, err := cursor.New(cursor.Options{Name: "acp", URL: c.URL, AgentURL: c.AgentURL, Key: key, HTTP2: c.HTTP2, Privacy: !c.Share, Log: log})
 	if err != nil {
-		return usageError{err}
+		return usageError{errors.New(strings.ReplaceAll(err.Error(), " of upstream acp", ""))}
 	}
 	defer client.Close()
 	return agent.Serve(ctx, agent.Options{Client: client, Model: c.Model, State: dir, Version: buildinfo.Version(), Env: os.Environ(), Log: log}, a.stdin, a.stdout)

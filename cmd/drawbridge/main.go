@@ -67,7 +67,7 @@ type cli struct {
 	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the tokens with which an agent connects to the bridge's MCP endpoint." group:"Set up and run"`
 	McpConfig mcpConfigCmd `cmd:"" name:"mcp-config" help:"Print the configuration entry that connects an MCP client to the bridge." group:"Set up and run"`
 	Mcp       mcpCmd       `cmd:"" name:"mcp" help:"Connect an MCP client on standard input and output to a running bridge, as one agent." group:"Set up and run"`
-	Acp       acpCmd       `cmd:"" name:"acp" help:"Be a coding agent on standard input and output, through the agent protocol of Cursor's clients." group:"Set up and run"`
+	Acp       acpCmd       `cmd:"" name:"acp" help:"Let Cursor's service work on this machine, as an agent of the relay." group:"Set up and run"`
 
 	Status     statusCmd     `cmd:"" help:"Show on one screen what waits for you, and how agents, relays and bridge are." group:"Watch"`
 	Open       openCmd       `cmd:"" help:"Open the page in your browser: what waits for you, and what agents do." group:"Watch"`

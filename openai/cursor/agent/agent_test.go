@@ -364,6 +364,15 @@ turns:
 	if said, _ := w.say("and now?"); !strings.Contains(said, "[user]\nbreak\n[assistant]\nhalf\n</conversation>") {
 		t.Error(said)
 	}
+	w.o.Model = "nope"
+	w.hang()
+	w.connect()
+	if _, err := w.conn.LoadSession(t.Context(), acp.LoadSessionRequest{SessionId: w.id, Cwd: w.dir, McpServers: []acp.McpServer{}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = w.conn.Prompt(t.Context(), acp.PromptRequest{SessionId: w.id, Prompt: []acp.ContentBlock{acp.TextBlock("one")}}); err == nil || !strings.Contains(err.Error(), "choose another model with --model") {
+		t.Error(err)
+	}
 	for id, want := range map[acp.SessionId]string{"11111111-1111-4111-8111-111111111111": "no session", "../../x": "no session"} {
 		if _, err := w.conn.LoadSession(t.Context(), acp.LoadSessionRequest{SessionId: id, Cwd: w.dir, McpServers: []acp.McpServer{}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Error(err)

@@ -16,6 +16,7 @@ package agent
 const Notice = `This agent speaks a protocol that its vendor has not published.
   - It may stop working any day.
   - It may be against the terms that come with your key. The account is yours.
-  - The official way is Cursor's own command line as an agent of drawbridge up.
+  - The official way is Cursor's own command line: drawbridge up --agent cursor.
   - The agent sends your key to the host of --url, and gets a token for it.
-  - It sends to the host of --agent-url: that token, what you say, the path of the session's folder, and what the tools read and print there.`
+  - The agent sends to the host of --agent-url: the token, your messages and images, the path of the session's folder, the system, the shell and the time
+    zone, the tools of the session's MCP servers with their results, and the files, the output and the pages that tools return.`

@@ -143,15 +143,21 @@ func (s *session) remember(m said) error {
 	return nil
 }
 
+// flags names what this program has in place of an upstream's settings.
+var flags = strings.NewReplacer("the url of upstream acp", "--url and --agent-url", "the agent_url of upstream acp", "--agent-url")
+
 // failure is an error in the words of the protocol.
 func failure(err error) error {
 	var e *upstream.Error
 	if !errors.As(err, &e) {
 		return err
 	}
-	text := e.Message
-	if e.Code == "upstream_login" {
+	text := flags.Replace(e.Message)
+	switch e.Code {
+	case "upstream_login":
 		text = "the service refuses the API key; put a good one into CURSOR_API_KEY"
+	case "model_not_found":
+		text += "; choose another model with --model"
 	}
 	if e.Said != "" && !strings.Contains(text, e.Said) {
 		text += ": " + e.Said

@@ -21,17 +21,21 @@ import (
 	"drawbridge/relay/runner/settings"
 )
 
-// enlistAgent adds an installed agent that is asked for and not listed. It is for a folder whose programs do not run.
+// enlistAgent adds an installed agent that is asked for and not listed, and a runtime for one that is listed. It is for a folder whose programs do
+// not run.
 func (u *upping) enlistAgent(ctx context.Context) error {
 	relay, err := settings.Load(u.file("relay.yaml"), u.Getenv)
 	if err != nil {
 		return err
 	}
-	if _, listed := relay.Agents[u.Agent]; u.Agent == "" || listed {
+	if u.Agent == "" {
 		return nil
 	}
+	if _, listed := relay.Agents[u.Agent]; listed {
+		return u.addRuntime(u.Agent)
+	}
 	if !slices.Contains(local.Names(), u.Agent) {
-		return u.Usage(fmt.Errorf("agent %+.40q is not listed in %s (%s), and is none that this program looks for: %s; add it below agents:, and a runtime to bridge.yaml",
+		return u.Usage(fmt.Errorf("agent %+.40q is not listed in %s (%s), and is none that this program looks for: %s; add it below agents:",
 			u.Agent, u.file("relay.yaml"), listedAgents(relay), strings.Join(local.Names(), ", ")))
 	}
 	found, notes := u.Machine(ctx).Look()
@@ -55,22 +59,31 @@ func listedAgents(c settings.Config) string {
 	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(c.Agents)), ", "), "it lists no agents")
 }
 
-// addAgent puts a found agent into relay.yaml, and a runtime for it into bridge.yaml unless there is one.
+// addAgent puts a found agent into relay.yaml, and its runtime into bridge.yaml.
 func (u *upping) addAgent(agent local.Agent) error {
 	if err := u.edit("relay.yaml", func(text []byte) ([]byte, error) { return local.AddBlock(text, agent.Entry, "agents") }); err != nil {
 		return err
 	}
 	u.say("agent %s (%s) is listed in relay.yaml now", agent.Name, agent.Program)
+	return u.addRuntime(agent.Name)
+}
+
+// addRuntime puts a runtime for an entry of relay.yaml into bridge.yaml, unless there is one.
+func (u *upping) addRuntime(agent string) error {
 	cfg, problems := config.Load(u.file("bridge.yaml"), u.Getenv)
 	if cfg == nil {
 		return u.Problems(u.file("bridge.yaml"), problems)
 	}
 	name := u.relayName(cfg)
-	if runtimeOf(cfg, name, agent.Name) != "" {
+	if runtimeOf(cfg, name, agent) != "" {
 		return nil
 	}
-	entry := local.Setup{Relay: name}.Runtime(agent.Name)
-	return u.edit("bridge.yaml", func(text []byte) ([]byte, error) { return local.Add(text, entry, "runtimes") })
+	entry := local.Setup{Relay: name}.Runtime(agent)
+	if err := u.edit("bridge.yaml", func(text []byte) ([]byte, error) { return local.Add(text, entry, "runtimes") }); err != nil {
+		return err
+	}
+	u.say("agents of the entry %s may get turns; bridge.yaml has a runtime for them now", agent)
+	return nil
 }
 
 // relayName is what a bridge calls the relay of this folder: as it joined, as the runtimes have it, or made from the name of the machine.
