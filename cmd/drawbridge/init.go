@@ -27,22 +27,26 @@ import (
 )
 
 type initCmd struct {
-	Dir   string `arg:"" optional:"" default:"." help:"Write into this folder, and make the folder if it is missing." type:"path"`
-	Repo  string `help:"Name the orchestrator's own repository. Without this flag, init asks for the repository on a terminal." placeholder:"REPO"`
-	Allow string `help:"Allow agents on this repository. Without this flag, init asks for the repository on a terminal." placeholder:"REPO"`
-	Relay string `help:"Give this name to the machine that runs actions. The default is laptop." placeholder:"NAME"`
-	Local bool   `help:"Set up agents that are installed on this machine. This needs no API key."`
-	Tools string `help:"With --local, let all agents use these programs of yours, such as go,cargo. all means every compiler and package manager that init finds, none means no program. Without this flag, init asks on a terminal." placeholder:"NAMES"`
-	Cloud string `help:"Use the Cloud Agents API at this address instead of Cursor's own, such as that of drawbridge cloudsim." placeholder:"URL"`
+	Dir    string `arg:"" optional:"" default:"." help:"Write into this folder, and make the folder if it is missing." type:"path"`
+	Repo   string `help:"Name the orchestrator's own repository. Without this flag, init asks for the repository on a terminal." placeholder:"REPO"`
+	Allow  string `help:"Allow agents on this repository. Without this flag, init asks for the repository on a terminal." placeholder:"REPO"`
+	Relay  string `help:"Give this name to the machine that runs actions. The default is laptop." placeholder:"NAME"`
+	Local  bool   `help:"Set up agents that are installed on this machine. This needs no API key."`
+	Tools  string `help:"With --local, let all agents use these programs of yours, such as go,cargo. all means every compiler and package manager that init finds, none means no program. Without this flag, init asks on a terminal." placeholder:"NAMES"`
+	Cloud  string `help:"Use the Cloud Agents API at this address instead of Cursor's own, such as that of drawbridge cloudsim." placeholder:"URL"`
+	Openai string `help:"Let programs that speak OpenAI's API use the models of this OpenAI-compatible endpoint, and the bridge's agents." placeholder:"URL"`
 }
 
 // Help shows an example.
 func (initCmd) Help() string {
-	return "init keeps files that exist, and refuses flags that differ from them. It makes new keys and tokens, which only you can read.\n\nExample:\n  drawbridge init ~/bridge --repo github.com/me/agent-env --allow github.com/me/my-app\n  drawbridge init --local ~/bridge\n  drawbridge init try --repo github.com/me/agent-env --allow github.com/me/my-app --cloud http://127.0.0.1:7411"
+	return "init keeps files that exist, and refuses flags that differ from them. It makes new keys and tokens, which only you can read.\n\nExample:\n  drawbridge init ~/bridge --repo github.com/me/agent-env --allow github.com/me/my-app\n  drawbridge init --local ~/bridge\n  drawbridge init --local ~/bridge --openai http://127.0.0.1:11434/v1\n  drawbridge init try --repo github.com/me/agent-env --allow github.com/me/my-app --cloud http://127.0.0.1:7411"
 }
 
 // Run writes what is missing.
 func (c initCmd) Run(ctx context.Context, a app) error {
+	if u, err := url.Parse(c.Openai); err != nil || (c.Openai != "" && (u.Host == "" || (u.Scheme != "https" && !loopbackURL(c.Openai)))) {
+		return usageError{fmt.Errorf("--openai %+.80q is not an address of an endpoint; write https://…/v1, or http://127.0.0.1:11434/v1 for one on this machine", c.Openai)}
+	}
 	if c.Local {
 		return c.local(ctx, a)
 	}
@@ -198,8 +202,10 @@ func (c initCmd) write(a app) error {
 	if err := a.writeNew(filepath.Join(c.Dir, "drawbridge.mdc"), page, 0o644); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, initNext, c.Dir, c.Repo, c.Relay)
-	return err
+	if _, err = fmt.Fprintf(a.stdout, initNext, c.Dir, c.Repo, c.Relay); err != nil {
+		return err
+	}
+	return c.addOpenAI(a)
 }
 
 // ownFolder refuses a folder in which others could replace what init writes,

@@ -111,3 +111,62 @@ func TestInitWritesSchemas(t *testing.T) {
 		}
 	}
 }
+
+// TestInitOpenAI: init writes the endpoint for OpenAI clients once, in front of the address that was given, and the file loads.
+func TestInitOpenAI(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args []string
+		key  string
+	}{
+		"local": {[]string{"--local", "--tools", "none", "--openai", "http://127.0.0.1:11434/v1"}, ""},
+		"cloud": {[]string{"--repo", "github.com/me/env", "--allow", "github.com/me/app", "--openai", "https://models.example.com/v1"}, "sk-of-the-endpoint"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := os.Chmod(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(dir, "bridge.yaml")
+			init := func(args ...string) (int, string) {
+				var said strings.Builder
+				a := app{stdin: strings.NewReader(""), stdout: &said, stderr: &said, getenv: func(string) (string, bool) { return "", false }}
+				return run(t.Context(), a, append([]string{"init", dir}, args...)), said.String()
+			}
+			for again := range 2 {
+				code, said := init(c.args...)
+				if code != exitOK || !strings.Contains(said, "give the program the address http://127.0.0.1:") || strings.Contains(said, "has the endpoint for OpenAI clients now") != (again == 0) ||
+					strings.Contains(said, "export OPENAI_API_KEY=") != (again == 0 && c.key != "") {
+					t.Errorf("%d: %s", code, said)
+				}
+			}
+			getenv := func(name string) (string, bool) {
+				return map[string]string{"CURSOR_API_KEY": "key_for_the_cloud", "OPENAI_API_KEY": c.key}[name], true
+			}
+			cfg, problems := config.Load(path, getenv)
+			if cfg == nil {
+				t.Fatal(problems)
+			}
+			u := cfg.OpenAI.Upstreams["models"]
+			if u.Kind != config.UpstreamChat || u.URL != c.args[len(c.args)-1] || u.Key.Reveal() != c.key || cfg.OpenAI.Upstreams["agents"].Kind != config.UpstreamAgent {
+				t.Errorf("%+v", cfg.OpenAI)
+			}
+			before, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code, said := init(append(c.args[:len(c.args)-1:len(c.args)-1], "http://127.0.0.1:1/v1")...)
+			if after, err := os.ReadFile(path); err != nil || code != exitUsage || string(after) != string(before) || !strings.Contains(said, "has an openai: block without http://127.0.0.1:1/v1") {
+				t.Errorf("%d: %s, %v", code, said, err)
+			}
+		})
+	}
+	for _, address := range []string{"foo", "http://models.example.com/v1", "https://"} {
+		var said strings.Builder
+		a := app{stdin: strings.NewReader(""), stdout: &said, stderr: &said, getenv: func(string) (string, bool) { return "", false }}
+		if code := run(t.Context(), a, []string{"init", "--local", t.TempDir(), "--openai", address}); code != exitUsage || !strings.Contains(said.String(), "is not an address of an endpoint") {
+			t.Errorf("%s: %d %s", address, code, &said)
+		}
+	}
+}

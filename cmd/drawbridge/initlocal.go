@@ -37,8 +37,10 @@ func (c initCmd) local(ctx context.Context, a app) error {
 	if err := a.setUp(ctx, c.Dir, c.Relay, c.Tools); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(a.stdout, localNext, c.Dir)
-	return err
+	if _, err := fmt.Fprintf(a.stdout, localNext, c.Dir); err != nil {
+		return err
+	}
+	return c.addOpenAI(a)
 }
 
 const localNext = `
