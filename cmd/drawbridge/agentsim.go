@@ -53,6 +53,7 @@ A script (every key is optional; the first turn that fits answers):
       steps:
         - exec: { read_args: { path: a.txt } }    # a tool of the service's own; withdraw: 2s takes it back
         - query: web_search_request_query
+        - bytes: 00ffffffff                       # into the stream as they are: a frame of 4 GiB
         - { wait: 10s }                           # with heartbeats; silence: without
         - checkpoint: true
         - error: { code: resource_exhausted, kind: 9, title: Usage limit, detail: Wait. }

@@ -253,6 +253,8 @@ func (c *scene) step(ctx context.Context, s Step) error {
 			return err
 		}
 		return c.raw(ctx, m)
+	case s.Bytes != "":
+		return c.line.write(s.Bytes)
 	case s.Query != "":
 		return c.query(ctx, s.Query)
 	case s.Blob > 0:

@@ -2,6 +2,7 @@ package agentsim
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -197,7 +198,9 @@ type line struct {
 	to  interface {
 		Send(m *wire.AgentServerMessage) error
 	}
-	mu sync.Mutex // one message at a time; guards quiet
+	// under carries the frames of to.
+	under http.ResponseWriter
+	mu    sync.Mutex // one message at a time; guards quiet
 	// quiet keeps heartbeats back.
 	quiet bool
 }
@@ -207,6 +210,20 @@ func (l *line) send(m *wire.AgentServerMessage) error {
 	defer l.mu.Unlock()
 	l.run.s.log(event{Run: l.run.id, From: "server"}, m)
 	return l.to.Send(m)
+}
+
+// write writes bytes beside the frames.
+func (l *line) write(text string) error {
+	raw, err := hex.DecodeString(text)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, err := l.under.Write(raw); err != nil {
+		return err
+	}
+	return http.NewResponseController(l.under).Flush()
 }
 
 func (l *line) hush(quiet bool) {
@@ -282,6 +299,7 @@ func (s *Sim) runBoth(ctx context.Context, both *connect.BidiStream[wire.AgentCl
 // stage plays a run on the line to its client, and says that it lives.
 func (s *Sim) stage(ctx context.Context, r *run, l *line) error {
 	ctx, cancel := context.WithCancelCause(ctx)
+	l.under, _ = ctx.Value(underKey{}).(http.ResponseWriter)
 	s.mu.Lock()
 	again := r.line != nil
 	r.line, r.cut = l, func() { cancel(errCut) }

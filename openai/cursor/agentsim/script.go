@@ -1,6 +1,7 @@
 package agentsim
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -82,6 +83,8 @@ type Step struct {
 	// Send sends any message of the service as its JSON, and Raw one as hex. Neither waits.
 	Send map[string]any `yaml:"send"`
 	Raw  string         `yaml:"raw"`
+	// Bytes, as hex, go into the stream as they are, between its frames.
+	Bytes string `yaml:"bytes"`
 	// Query asks something, such as web_search_request_query, and waits for the answer.
 	Query string `yaml:"query"`
 	// Blob sets a blob of so many bytes, and reads it again.
@@ -163,7 +166,7 @@ var calls = map[string]string{"run": wire.RunSSE, "append": wire.BidiAppend, "ex
 // check refuses a step that does nothing, or whose messages do not exist.
 func (s Step) check() error {
 	done := 0
-	for _, is := range []bool{s.Text != "", s.Thinking != "", s.Calls != nil, s.Exec != nil, s.Send != nil, s.Raw != "", s.Query != "", s.Blob > 0, s.Checkpoint,
+	for _, is := range []bool{s.Text != "", s.Thinking != "", s.Calls != nil, s.Exec != nil, s.Send != nil, s.Raw != "", s.Bytes != "", s.Query != "", s.Blob > 0, s.Checkpoint,
 		s.Wait > 0, s.Silence > 0, s.Stall, s.End != "", s.Error != nil} {
 		if is {
 			done++
@@ -176,6 +179,9 @@ func (s Step) check() error {
 		return fmt.Errorf("end is %q; write cut or clean", s.End)
 	}
 	if _, err := template.New("").Parse(s.Text); err != nil {
+		return err
+	}
+	if _, err := hex.DecodeString(s.Raw + s.Bytes); err != nil {
 		return err
 	}
 	if s.Exec != nil {

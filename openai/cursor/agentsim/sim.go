@@ -120,9 +120,12 @@ func (s *Sim) faulty(next http.Handler) http.Handler {
 				return
 			}
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), underKey{}, w)))
 	})
 }
+
+// underKey has what carries the frames of a stream.
+type underKey struct{}
 
 // typed gives an answer another content type.
 type typed struct {
