@@ -25,7 +25,7 @@ type endpoint struct {
 }
 
 func newEndpoint(o Options) (*endpoint, error) {
-	if err := httpx.SafeForKey("url of runtime "+o.Name, o.URL); err != nil {
+	if err := httpx.SafeForKey("the url of runtime "+o.Name, o.URL); err != nil {
 		return nil, err
 	}
 	client := resty.NewWithClient(httpx.NewClient(o.Parallel, nil)).SetLogger(silent{}).SetDisableWarn(true).SetResponseBodyLimit(maxBody).SetHeader("Accept", "application/json").SetHeader("User-Agent", "drawbridge")

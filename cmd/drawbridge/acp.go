@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/rs/zerolog"
 
@@ -66,9 +65,9 @@ func (c acpCmd) Run(ctx context.Context, a app) error {
 		dir = filepath.Join(state, "acp")
 	}
 	log := zerolog.New(a.stderr).Level(zerolog.WarnLevel).With().Timestamp().Logger()
-	client, err := cursor.New(cursor.Options{Name: "acp", URL: c.URL, AgentURL: c.AgentURL, Key: key, HTTP2: c.HTTP2, Privacy: !c.Share, Log: log})
+	client, err := cursor.New(cursor.Options{Name: "acp", Settings: cursor.Settings{Key: keyVariable, URL: "--url", AgentURL: "--agent-url", Model: "--model"}, URL: c.URL, AgentURL: c.AgentURL, Key: key, HTTP2: c.HTTP2, Privacy: !c.Share, Log: log})
 	if err != nil {
-		return usageError{errors.New(strings.ReplaceAll(err.Error(), " of upstream acp", ""))}
+		return usageError{err}
 	}
 	defer client.Close()
 	return agent.Serve(ctx, agent.Options{Client: client, Model: c.Model, State: dir, Version: buildinfo.Version(), Env: os.Environ(), Log: log}, a.stdin, a.stdout)

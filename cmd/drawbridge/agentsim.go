@@ -51,7 +51,7 @@ A script (every key is optional; the first turn that fits answers):
         - text: "They said: {{.Result}}"  # also {{.Text}}
     - match: look
       steps:
-        - exec: { read_args: { path: a.txt } }    # a tool of the service's own; withdraw: 2s takes it back
+        - exec: { read_args: { path: a.txt } }    # a tool of the service's own; withdraw: TEXT takes it back when its result says so
         - query: web_search_request_query
         - bytes: 00ffffffff                       # into the stream as they are: a frame of 4 GiB
         - { wait: 10s }                           # with heartbeats; silence: without

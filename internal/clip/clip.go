@@ -16,3 +16,16 @@ func Text(s string, n int) string {
 	}
 	return s[:cut] + "..."
 }
+
+// Whole returns how many bytes of data are whole characters: what comes behind them begins a character whose rest is not there.
+func Whole(data []byte) int {
+	for back := 1; back < utf8.UTFMax && back <= len(data); back++ {
+		if utf8.RuneStart(data[len(data)-back]) {
+			if !utf8.FullRune(data[len(data)-back:]) {
+				return len(data) - back
+			}
+			break
+		}
+	}
+	return len(data)
+}

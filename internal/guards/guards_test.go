@@ -167,6 +167,7 @@ var only = map[string][]string{
 	"github.com/landlock-lsm/go-landlock/landlock":                    {"relay/runner/sandbox"},
 	"github.com/landlock-lsm/go-landlock/landlock/syscall":            {"relay/runner/sandbox"},
 	"github.com/coder/websocket":                                      {"relay/hub", "relay/link"},
+	"github.com/bmatcuk/doublestar/v4":                                {"openai/cursor/agent"},
 	"github.com/coder/acp-go-sdk":                                     {"relay/agents/acp", "openai/cursor/agent"},
 	"golang.org/x/text/cases":                                         {"bridge/search"},
 	"golang.org/x/text/unicode/norm":                                  {"bridge/search", "internal/lookalike"},

@@ -18,15 +18,15 @@ func Loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// SafeForKey refuses an address to which no key should go: it is https, or http to this machine. what names its setting in the error, which does not
+// SafeForKey refuses an address to which no key should go: it is https, or http to this machine. what names its setting in the error, such as "the url of upstream x", which does not
 // quote the address, because a mistaken one may hold a password.
 func SafeForKey(what, address string) error {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("the %s is not an address without a user, ? and #", what)
+		return fmt.Errorf("%s is not an address without a user, ? and #", what)
 	case u.Scheme != "https" && (u.Scheme != "http" || !Loopback(u.Hostname())):
-		return fmt.Errorf("the %s must be https; http is for this machine alone", what)
+		return fmt.Errorf("%s must be https; http is for this machine alone", what)
 	}
 	return nil
 }

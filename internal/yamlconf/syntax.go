@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"strings"
 
@@ -117,6 +118,20 @@ var libraryWords = []struct {
 	{regexp.MustCompile("cannot unmarshal !!\\w+ (`[^`]*`) into \\[\\]\\S+"), "$1 stands where a list belongs"},
 	{regexp.MustCompile("cannot unmarshal !!\\w+ (`[^`]*`) into \\S+"), "$1 stands where a mapping with keys belongs"},
 	{regexp.MustCompile(`mapping key "(\S+)" already defined at line (\d+)`), `the key "$1" stands at line $2 already`},
+}
+
+// Script reads the script at path by parse. An error of the YAML library is in the reader's words.
+func Script[T any](path string, parse func([]byte) (T, error)) (T, error) {
+	var none T
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return none, fmt.Errorf("read script: %w", err)
+	}
+	s, err := parse(data)
+	if err != nil {
+		return none, Plain(path, data, err)
+	}
+	return s, nil
 }
 
 // Plain rewrites an error of the YAML library about data in the reader's words, each fault with the right line.

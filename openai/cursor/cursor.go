@@ -35,10 +35,19 @@ type Model struct {
 // DefaultURL is where the vendor's clients go.
 const DefaultURL = "https://api2.cursor.sh"
 
+// Settings are what errors call the settings of a Client, such as "the url of upstream direct".
+type Settings struct{ Key, URL, AgentURL, Model string }
+
+// of names the settings of an upstream of bridge.yaml.
+func of(upstream string) Settings {
+	return Settings{"the key of upstream " + upstream + " in bridge.yaml", "the url of upstream " + upstream, "the agent_url of upstream " + upstream, "the models of upstream " + upstream}
+}
+
 // Options configure a Client. Name and Key are required.
 type Options struct {
-	// Name is the backend's name in the configuration, for errors.
-	Name string
+	// Name is the backend's name in bridge.yaml. Settings replaces what errors say of its settings there.
+	Name     string
+	Settings Settings
 	// URL is the service's host for keys and models, and AgentURL the one for runs; "" is DefaultURL, and URL.
 	URL, AgentURL string
 	// Key is the API key. It is exchanged for a token, and neither stands in an error or a log line.
@@ -95,13 +104,12 @@ type Client struct {
 func New(o Options) (*Client, error) {
 	o.URL = strings.TrimRight(cmp.Or(o.URL, DefaultURL), "/")
 	o.AgentURL = strings.TrimRight(cmp.Or(o.AgentURL, o.URL), "/")
-	for key, address := range map[string]string{"url": o.URL, "agent_url": o.AgentURL} {
-		if err := httpx.SafeForKey(key+" of upstream "+o.Name, address); err != nil {
-			return nil, err
-		}
+	o.Settings = cmp.Or(o.Settings, of(o.Name))
+	if err := cmp.Or(httpx.SafeForKey(o.Settings.URL, o.URL), httpx.SafeForKey(o.Settings.AgentURL, o.AgentURL)); err != nil {
+		return nil, err
 	}
 	if o.Key == "" {
-		return nil, fmt.Errorf("upstream %s needs a key", o.Name)
+		return nil, fmt.Errorf("%s is missing", o.Settings.Key)
 	}
 	c := &Client{o: o}
 	c.http = httpx.NewClient(64, func(t *http.Transport) {

@@ -19,7 +19,7 @@ import (
 
 func (c *Client) badKey() *upstream.Error {
 	// The caller's own token is good, so that 401 would mislead; and a repeat changes nothing.
-	return upstream.NotBegun(http.StatusBadRequest, "upstream_login", "the service refuses the bridge's key; correct the key of upstream "+c.o.Name+" in bridge.yaml")
+	return upstream.NotBegun(http.StatusBadRequest, "upstream_login", "the service refuses the key; correct "+c.o.Settings.Key)
 }
 
 func (c *Client) cut() *upstream.Error {
@@ -28,7 +28,7 @@ func (c *Client) cut() *upstream.Error {
 
 // unreached words why the service did not answer. Nothing happened only where the connection was not made.
 func (c *Client) unreached(err error) *upstream.Error {
-	if e := upstream.Unreached(err, "service", c.o.Name); e != nil {
+	if e := upstream.Unreached(err, "service", c.o.Settings.URL); e != nil {
 		return e
 	}
 	return c.cut()
@@ -115,7 +115,7 @@ func (c *Client) toWait(said string, wait time.Duration) *upstream.Error {
 }
 
 func (c *Client) noService() *upstream.Error {
-	return upstream.NotBegun(http.StatusBadGateway, "upstream_refused", "what answers does not know the calls of this protocol; look at the agent_url of upstream "+c.o.Name)
+	return upstream.NotBegun(http.StatusBadGateway, "upstream_refused", "what answers does not know the calls of this protocol; look at "+c.o.Settings.AgentURL)
 }
 
 // judgeStatus reads a call that was refused before anything was said.
@@ -156,8 +156,11 @@ func (c *Client) explained(d *wire.ErrorDetails, message string, wait time.Durat
 		told = upstream.Error{Status: http.StatusBadRequest, Type: "upstream_error", Code: "upstream_failed"}
 	}
 	told.Message = fmt.Sprintf("the service says: %s (kind %d)", c.shown(text), d.GetError())
-	if told.Code == "upstream_login" {
+	switch told.Code {
+	case "upstream_login":
 		told.Message = c.badKey().Message + "; the service says: " + c.shown(text)
+	case "model_not_found":
+		told.Message += "; choose another model with " + c.o.Settings.Model
 	}
 	told.NothingHappened, told.RetryAfter = true, wait
 	return &told

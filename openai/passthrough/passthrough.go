@@ -67,7 +67,7 @@ type Endpoint struct {
 
 // New refuses an address that is not safe for a key. It connects to nothing.
 func New(o Options) (*Endpoint, error) {
-	if err := httpx.SafeForKey("url of upstream "+o.Name, o.URL); err != nil {
+	if err := httpx.SafeForKey("the url of upstream "+o.Name, o.URL); err != nil {
 		return nil, err
 	}
 	if o.Silence <= 0 {

@@ -19,7 +19,7 @@ import (
 
 // unreached words why the endpoint did not answer. Nothing happened only where the connection was not made.
 func (p *Endpoint) unreached(ctx context.Context, err error) *upstream.Error {
-	switch e := upstream.Unreached(err, "endpoint", p.o.Name); {
+	switch e := upstream.Unreached(err, "endpoint", "the url of upstream "+p.o.Name); {
 	case e != nil:
 		return e
 	case errors.Is(context.Cause(ctx), errSilent):

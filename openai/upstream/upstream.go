@@ -220,18 +220,18 @@ func MayHaveBegun(code, message string) *Error {
 }
 
 // Unreached words why a connection was not made, and what to look at; nil where err is something else. who is what does not answer, such as "endpoint",
-// and name the backend's name in the configuration.
-func Unreached(err error, who, name string) *Error {
+// and address names the setting with its address.
+func Unreached(err error, who, address string) *Error {
 	var cert *tls.CertificateVerificationError
 	var dns *net.DNSError
 	var op *net.OpError
 	switch {
 	case errors.As(err, &cert):
-		return NotBegun(http.StatusServiceUnavailable, "upstream_certificate", "the certificate of the "+who+" is not trusted; correct the url of upstream "+name+", or have this machine trust the certificate")
+		return NotBegun(http.StatusServiceUnavailable, "upstream_certificate", "the certificate of the "+who+" is not trusted; correct "+address+", or have this machine trust the certificate")
 	case errors.As(err, &dns):
-		return NotBegun(http.StatusServiceUnavailable, "upstream_unreachable", "the name of the "+who+" is not found; look at the url of upstream "+name)
+		return NotBegun(http.StatusServiceUnavailable, "upstream_unreachable", "the name of the "+who+" is not found; look at "+address)
 	case errors.As(err, &op) && op.Op == "dial":
-		return NotBegun(http.StatusServiceUnavailable, "upstream_unreachable", "the "+who+" cannot be reached; look whether it runs, and at the url of upstream "+name)
+		return NotBegun(http.StatusServiceUnavailable, "upstream_unreachable", "the "+who+" cannot be reached; look whether it runs, and at "+address)
 	}
 	return nil
 }

@@ -12,17 +12,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"drawbridge/internal/yamlconf"
 	"drawbridge/openai/cursor"
 	"drawbridge/openai/cursor/agentsim"
 	agentwire "drawbridge/openai/cursor/wire"
+	"drawbridge/proof/tooltable"
 )
 
 // simulate serves a stand-in of the agent service on this machine; with secure over TLS and HTTP/2.
@@ -86,57 +85,20 @@ func TestCodingAgentsOverTheAgentProtocol(t *testing.T) {
 // TestVendorsTools: the tools of the vendor's own client answer as the table says that those of drawbridge acp are tested with.
 func TestVendorsTools(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile(filepath.Join("..", "..", "openai", "cursor", "agent", "testdata", "tools.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var table struct {
-		Files map[string]string `yaml:"files"`
-		Rows  []struct {
-			Ask      map[string]any `yaml:"ask"`
-			Withdraw string         `yaml:"withdraw"`
-			Says     string         `yaml:"says"`
-		} `yaml:"rows"`
-	}
-	if err := yamlconf.Strict(data, 1<<20, &table); err != nil {
-		t.Fatal(err)
+	table, err := tooltable.Vendors()
+	if err != nil || len(table.Rows) < 30 {
+		t.Fatal(len(table.Rows), err)
 	}
 	work, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range table.Files {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(work, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(work, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var steps []map[string]any
-	for _, row := range table.Rows {
-		step := map[string]any{"exec": row.Ask}
-		if row.Withdraw != "" {
-			step["withdraw"] = row.Withdraw
-		}
-		steps = append(steps, step, map[string]any{"text": "{{.Result}}\x1e"})
-	}
-	script, err := json.Marshal(map[string]any{"turns": []any{map[string]any{"steps": steps}}})
-	if err != nil {
+	if err := table.Put(work); err != nil {
 		t.Fatal(err)
 	}
-	_, service := simulate(t, strings.ReplaceAll(string(script), "WORK", work), false)
-	turns := vendor(t, service, work, "Use your own tools")
-	said := strings.ReplaceAll(turns[0].Said, work, "WORK")
-	said = regexp.MustCompile(` execution_time=\d+`).ReplaceAllString(said, "")
-	got := strings.Split(strings.TrimSuffix(said, "\x1e"), "\x1e")
-	if len(got) != len(table.Rows) || len(got) < 30 {
-		t.Fatalf("%d answers to %d requests: %s", len(got), len(table.Rows), said)
-	}
-	for i, row := range table.Rows {
-		if got[i] != row.Says {
-			t.Errorf("%v:\n got %s\nwant %s", row.Ask, got[i], row.Says)
-		}
+	_, service := simulate(t, table.Script(work), false)
+	for _, d := range table.Differences(vendor(t, service, work, "Use your own tools")[0].Said, work) {
+		t.Error(d)
 	}
 }
 

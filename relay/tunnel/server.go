@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
+	"drawbridge/internal/clip"
 	"drawbridge/relay/wire"
 )
 
@@ -265,26 +265,13 @@ func (w *writer) part(p wire.MCPPart) {
 	}
 	n := min(w.kept.Len(), wire.MaxMCPPart)
 	if data := w.kept.Bytes(); !p.End || n < len(data) {
-		n = whole(data[:n])
+		n = clip.Whole(data[:n])
 	}
 	p.ID, p.Body = w.id, strings.ToValidUTF8(string(w.kept.Next(n)), "?")
 	if !w.begun {
 		p.Status, p.Type, p.Door, w.begun = w.status, w.header.Get("Content-Type"), w.header.Get("Mcp-Session-Id"), true
 	}
 	w.failed = w.server.send(w.ctx, p)
-}
-
-// whole returns how many bytes of data are whole characters.
-func whole(data []byte) int {
-	for back := 1; back < utf8.UTFMax && back <= len(data); back++ {
-		if c := data[len(data)-back]; utf8.RuneStart(c) {
-			if !utf8.FullRune(data[len(data)-back:]) {
-				return len(data) - back
-			}
-			break
-		}
-	}
-	return len(data)
 }
 
 // send sends a part. Few large ones travel at a time, so that turns have their place.

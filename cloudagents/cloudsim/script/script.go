@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -170,17 +169,7 @@ type Artifact struct {
 }
 
 // Load reads and checks the script at path.
-func Load(path string) (*Script, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read script: %w", err)
-	}
-	s, err := Parse(data)
-	if err != nil {
-		return nil, yamlconf.Plain(path, data, err)
-	}
-	return s, nil
-}
+func Load(path string) (*Script, error) { return yamlconf.Script(path, Parse) }
 
 // Parse reads and checks a script. Errors name the line. An empty document is an empty script.
 func Parse(data []byte) (*Script, error) {

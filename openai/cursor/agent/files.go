@@ -333,7 +333,7 @@ type tree struct {
 	ctx  context.Context //nolint:containedctx // of one list
 	root *wire.LsNode
 	// asked are the patterns that the service leaves out.
-	asked []*glob
+	asked []glob
 	left  int
 }
 

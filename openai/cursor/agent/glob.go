@@ -3,75 +3,39 @@ package agent
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
 )
 
-// glob is a pattern for paths that have "/" between their parts. One without "/" fits the last part, as in .gitignore(5).
+// glob is a pattern for paths that have "/" between their parts.
 type glob struct {
-	fits    *regexp.Regexp
+	pattern string
 	negated bool
 	// folders fits folders alone.
 	folders bool
 }
 
-// newGlob reads a pattern: *, **, ?, [a-z] and {a,b}; "!" in front negates it, and "/" behind it means folders.
-func newGlob(pattern string) (*glob, error) {
-	g := &glob{}
-	rest, negated := strings.CutPrefix(pattern, "!")
-	g.negated = negated
+// newGlob reads a pattern: *, **, ?, [a-z] and {a,b}. "!" in front negates it, and "/" behind it means folders. A pattern without a "/" before its
+// end fits the last part of a path, as in .gitignore(5).
+func newGlob(pattern string) (glob, error) {
+	g := glob{}
+	rest := pattern
+	rest, g.negated = strings.CutPrefix(rest, "!")
 	rest, g.folders = strings.CutSuffix(rest, "/")
-	var b strings.Builder
-	b.WriteString("^")
 	if rest = strings.TrimPrefix(rest, "./"); !strings.Contains(rest, "/") {
-		b.WriteString("(?:.*/)?")
+		rest = "**/" + rest
 	}
-	rest = strings.TrimPrefix(rest, "/")
-	braces := 0
-	for i := 0; i < len(rest); i++ {
-		switch c := rest[i]; {
-		case strings.HasPrefix(rest[i:], "**/"):
-			b.WriteString("(?:.*/)?")
-			i += 2
-		case strings.HasPrefix(rest[i:], "**"):
-			b.WriteString(".*")
-			i++
-		case c == '*':
-			b.WriteString("[^/]*")
-		case c == '?':
-			b.WriteString("[^/]")
-		case c == '[' && strings.IndexByte(rest[i+1:], ']') > 0:
-			end := i + 1 + strings.IndexByte(rest[i+1:], ']')
-			set := strings.ReplaceAll(rest[i+1:end], `\`, `\\`)
-			if set[0] == '!' {
-				set = "^" + set[1:]
-			}
-			b.WriteString("[" + set + "]")
-			i = end
-		case c == '{':
-			b.WriteString("(?:")
-			braces++
-		case c == '}' && braces > 0:
-			b.WriteString(")")
-			braces--
-		case c == ',' && braces > 0:
-			b.WriteString("|")
-		case c == '\\' && i+1 < len(rest):
-			i++
-			b.WriteString(regexp.QuoteMeta(rest[i : i+1]))
-		default:
-			b.WriteString(regexp.QuoteMeta(rest[i : i+1]))
-		}
-	}
-	b.WriteString("$")
-	var err error
-	if g.fits, err = regexp.Compile(b.String()); err != nil {
-		return nil, fmt.Errorf("the pattern %q cannot be read", pattern)
+	g.pattern = strings.TrimPrefix(rest, "/")
+	if !doublestar.ValidatePattern(g.pattern) {
+		return g, fmt.Errorf("the pattern %q cannot be read", pattern)
 	}
 	return g, nil
 }
 
-func newGlobs(patterns []string) (out []*glob, err error) {
+func (g glob) fits(p string) bool { return doublestar.MatchUnvalidated(g.pattern, p) }
+
+func newGlobs(patterns []string) (out []glob, err error) {
 	for _, pattern := range patterns {
 		g, err := newGlob(pattern)
 		if err != nil {
@@ -82,9 +46,9 @@ func newGlobs(patterns []string) (out []*glob, err error) {
 	return out, nil
 }
 
-func matchAny(globs []*glob, p string) bool {
+func matchAny(globs []glob, p string) bool {
 	for _, g := range globs {
-		if g.fits.MatchString(p) != g.negated {
+		if g.fits(p) != g.negated {
 			return true
 		}
 	}
@@ -94,7 +58,7 @@ func matchAny(globs []*glob, p string) bool {
 // rules are what one .gitignore says of the folder that it is in.
 type rules struct {
 	dir   string
-	globs []*glob
+	globs []glob
 }
 
 // ignores are the rules on the way to a folder, the outermost first.
@@ -109,6 +73,9 @@ func above(rulesOf func(dir string) ([]byte, error), dir string) (l ignores) {
 	return l
 }
 
+// literally keeps braces from being alternatives, which git does not know.
+var literally = strings.NewReplacer("{", `\{`, "}", `\}`)
+
 // enter adds the rules of a folder. A file that cannot be read has none, and neither has a line that is no pattern.
 func (l ignores) enter(rulesOf func(dir string) ([]byte, error), dir string) ignores {
 	data, err := rulesOf(dir)
@@ -121,7 +88,7 @@ func (l ignores) enter(rulesOf func(dir string) ([]byte, error), dir string) ign
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		if g, err := newGlob(line); err == nil {
+		if g, err := newGlob(literally.Replace(line)); err == nil {
 			r.globs = append(r.globs, g)
 		}
 	}
@@ -137,7 +104,7 @@ func (l ignores) has(p string, folder bool) bool {
 			rel = strings.TrimPrefix(p, r.dir+"/")
 		}
 		for _, g := range r.globs {
-			if (folder || !g.folders) && g.fits.MatchString(rel) {
+			if (folder || !g.folders) && g.fits(rel) {
 				ignored = !g.negated
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	acp "github.com/coder/acp-go-sdk"
 	"github.com/google/uuid"
@@ -143,22 +142,13 @@ func (s *session) remember(m said) error {
 	return nil
 }
 
-// flags names what this program has in place of an upstream's settings.
-var flags = strings.NewReplacer("the url of upstream acp", "--url and --agent-url", "the agent_url of upstream acp", "--agent-url")
-
 // failure is an error in the words of the protocol.
 func failure(err error) error {
 	var e *upstream.Error
 	if !errors.As(err, &e) {
 		return err
 	}
-	text := flags.Replace(e.Message)
-	switch e.Code {
-	case "upstream_login":
-		text = "the service refuses the API key; put a good one into CURSOR_API_KEY"
-	case "model_not_found":
-		text += "; choose another model with --model"
-	}
+	text := e.Message
 	if e.Said != "" && !strings.Contains(text, e.Said) {
 		text += ": " + e.Said
 	}
@@ -264,10 +254,7 @@ func (s *session) answer(ctx context.Context, q upstream.Request) (text string, 
 func pieces(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for len(text) > maxShown {
-			cut := maxShown
-			for cut > 0 && !utf8.RuneStart(text[cut]) {
-				cut--
-			}
+			cut := clip.Whole([]byte(text[:maxShown]))
 			if !yield(text[:cut]) {
 				return
 			}

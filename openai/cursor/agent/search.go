@@ -54,8 +54,8 @@ type finder struct {
 	a     *wire.GrepArgs
 	at    *place
 	about *regexp.Regexp // nil for files by their names
-	globs []*glob
-	kind  *glob
+	globs []glob
+	kind  []glob
 	mode  string
 	files []found
 	lines int
@@ -128,15 +128,13 @@ func (f *finder) prepare() (err error) {
 		}
 	}
 	if a.GetType() != "" {
-		pattern := kinds[a.GetType()]
-		if pattern == "" {
+		pattern, known := kinds[a.GetType()]
+		if !known {
 			return fmt.Errorf("file type %q is not known; use one of %s", a.GetType(), strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
 		}
-		if f.kind, err = newGlob(pattern); err != nil {
-			return err
-		}
+		f.kind, err = newGlobs([]string{pattern})
 	}
-	return nil
+	return err
 }
 
 func (f *finder) run(ctx context.Context) error {
@@ -194,7 +192,7 @@ func (f *finder) folder(ctx context.Context, dir string, l ignores) error {
 func (f *finder) named() bool { return len(f.globs) > 0 && !f.globs[0].negated }
 
 func (f *finder) wants(at string) bool {
-	return (len(f.globs) == 0 || matchAny(f.globs, at)) && (f.kind == nil || f.kind.fits.MatchString(at))
+	return (len(f.globs) == 0 || matchAny(f.globs, at)) && (f.kind == nil || matchAny(f.kind, at))
 }
 
 // file searches one file. One that is no text, or that cannot be read, has nothing in it.

@@ -11,11 +11,11 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	acp "github.com/coder/acp-go-sdk"
 	"golang.org/x/sys/unix"
 
+	"drawbridge/internal/clip"
 	"drawbridge/openai/cursor/wire"
 )
 
@@ -247,21 +247,17 @@ type output struct {
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.all.Len() >= maxOutput {
-		o.more += len(p)
-		return len(p), nil
-	}
 	data := append(o.half, p...)
-	whole := len(data)
-	for back := 1; back < utf8.UTFMax && back <= len(data); back++ { // a character that is cut waits for its rest
-		if utf8.RuneStart(data[len(data)-back]) {
-			if !utf8.FullRune(data[len(data)-back:]) {
-				whole -= back
-			}
-			break
-		}
+	room := max(0, maxOutput-o.all.Len())
+	if o.more > 0 { // nothing follows a gap
+		room = 0
 	}
-	o.half = append([]byte(nil), data[whole:]...)
+	whole := clip.Whole(data[:min(len(data), room)]) // a character that is cut waits for its rest
+	if o.half = nil; len(data) > room {
+		o.more += len(data) - whole
+	} else {
+		o.half = append(o.half, data[whole:]...)
+	}
 	o.all.WriteString(strings.ToValidUTF8(string(data[:whole]), "\ufffd"))
 	if o.all.Len()-o.told >= tellAt {
 		o.tellRest()

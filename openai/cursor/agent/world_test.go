@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"net/http/httptest"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +25,8 @@ import (
 	"drawbridge/openai/cursor"
 	"drawbridge/openai/cursor/agent"
 	"drawbridge/openai/cursor/agentsim"
+	"drawbridge/proof/pipes"
+	"drawbridge/proof/tooltable"
 )
 
 func TestMain(m *testing.M) {
@@ -60,6 +62,8 @@ type world struct {
 	hang  func()
 	id    acp.SessionId
 	allow func(acp.ToolCallUpdate) bool
+	// hold keeps questions open until it is closed; nil keeps none.
+	hold chan struct{}
 
 	mu    sync.Mutex // guards what follows
 	text  strings.Builder
@@ -76,22 +80,19 @@ func begin(t *testing.T, script string, files map[string]string, servers ...acp.
 		t.Fatal(err)
 	}
 	w := &world{t: t, dir: dir, tools: map[acp.ToolCallId]string{}}
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	if err := (tooltable.Table{Files: files}).Put(dir); err != nil {
+		t.Fatal(err)
 	}
 	s, err := agentsim.Parse([]byte(strings.ReplaceAll(script, "WORK", dir)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.sim = agentsim.New(agentsim.Options{Script: s, Strict: true})
-	web := httptest.NewServer(w.sim)
-	c, err := cursor.New(cursor.Options{Name: "test", URL: web.URL, Key: agentsim.DefaultKey, Log: zerolog.Nop()})
+	lines := pipes.New()
+	server := &http.Server{Handler: w.sim, ReadHeaderTimeout: time.Hour}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(lines) }()
+	c, err := cursor.New(cursor.Options{Name: "test", Settings: cursor.Settings{Model: "--model"}, URL: "http://127.0.0.1:1", Dial: lines.Dial, Key: agentsim.DefaultKey, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,8 +101,8 @@ func begin(t *testing.T, script string, files map[string]string, servers ...acp.
 	t.Cleanup(func() {
 		w.hang()
 		c.Close()
-		web.CloseClientConnections()
-		web.Close()
+		_ = server.Close() // it has no more to say
+		<-served
 		for _, wrong := range w.sim.Wrong() {
 			t.Errorf("the stand-in reports: %s", wrong)
 		}
@@ -215,6 +216,11 @@ func (w *world) RequestPermission(_ context.Context, q acp.RequestPermissionRequ
 		}
 	}
 	w.asked = append(w.asked, strings.ReplaceAll(text, w.dir, "WORK"))
+	if w.hold != nil {
+		w.mu.Unlock()
+		<-w.hold
+		w.mu.Lock()
+	}
 	answer := acp.PermissionOptionKindAllowOnce
 	if w.allow != nil && !w.allow(q.ToolCall) {
 		answer = acp.PermissionOptionKindRejectOnce

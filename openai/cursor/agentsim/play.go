@@ -228,8 +228,11 @@ func (c *scene) step(ctx context.Context, s Step) error {
 			return err
 		}
 		e, err := c.ask(m)
-		if err == nil && s.Withdraw > 0 {
-			err = errors.Join(pause.For(ctx, s.Withdraw), c.withdraw(m.Id))
+		if err == nil && s.Withdraw != "" {
+			err = c.run.await(ctx, func() bool { return e.closed || strings.Contains(e.text(), s.Withdraw) })
+			if err == nil {
+				err = c.withdraw(m.Id)
+			}
 		}
 		if err == nil {
 			err = c.run.await(ctx, func() bool { return e.closed })

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"text/template"
 	"time"
@@ -76,10 +75,10 @@ type Step struct {
 	Listed bool   `yaml:"listed"`
 	// Saved hands the state over a second later, while the calls wait.
 	Saved bool `yaml:"saved"`
-	// Exec asks for a tool of the service's own, such as read_args: { path: a.txt }, and waits for its result. Withdraw takes the request back after
-	// this time.
+	// Exec asks for a tool of the service's own, such as read_args: { path: a.txt }, and waits for its result. Withdraw takes the request back when
+	// what came of it so far holds this text.
 	Exec     map[string]any `yaml:"exec"`
-	Withdraw time.Duration  `yaml:"withdraw"`
+	Withdraw string         `yaml:"withdraw"`
 	// Send sends any message of the service as its JSON, and Raw one as hex. Neither waits.
 	Send map[string]any `yaml:"send"`
 	Raw  string         `yaml:"raw"`
@@ -127,17 +126,7 @@ const DefaultKey = "cursor_sim_key"
 const maxScript = 4 << 20
 
 // Load reads and checks the script at path.
-func Load(path string) (*Script, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read script: %w", err)
-	}
-	s, err := Parse(data)
-	if err != nil {
-		return nil, yamlconf.Plain(path, data, err)
-	}
-	return s, nil
-}
+func Load(path string) (*Script, error) { return yamlconf.Script(path, Parse) }
 
 // Parse reads and checks a script.
 func Parse(data []byte) (*Script, error) {

@@ -3522,16 +3522,13 @@ func (*GrepUnion_Files) isGrepUnion_Result() {}
 func (*GrepUnion_Content) isGrepUnion_Result() {}
 
 type GrepCount struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	Counts           []*GrepFileCount       `protobuf:"bytes,1,rep,name=counts,proto3" json:"counts,omitempty"`
-	TotalFiles       int32                  `protobuf:"varint,2,opt,name=total_files,json=totalFiles,proto3" json:"total_files,omitempty"`
-	TotalMatches     int32                  `protobuf:"varint,3,opt,name=total_matches,json=totalMatches,proto3" json:"total_matches,omitempty"`
-	ClientTruncated  bool                   `protobuf:"varint,4,opt,name=client_truncated,json=clientTruncated,proto3" json:"client_truncated,omitempty"`
-	RipgrepTruncated bool                   `protobuf:"varint,5,opt,name=ripgrep_truncated,json=ripgrepTruncated,proto3" json:"ripgrep_truncated,omitempty"`
-	HeadLimitApplied *int32                 `protobuf:"varint,6,opt,name=head_limit_applied,json=headLimitApplied,proto3,oneof" json:"head_limit_applied,omitempty"`
-	OffsetApplied    *int32                 `protobuf:"varint,7,opt,name=offset_applied,json=offsetApplied,proto3,oneof" json:"offset_applied,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Counts          []*GrepFileCount       `protobuf:"bytes,1,rep,name=counts,proto3" json:"counts,omitempty"`
+	TotalFiles      int32                  `protobuf:"varint,2,opt,name=total_files,json=totalFiles,proto3" json:"total_files,omitempty"`
+	TotalMatches    int32                  `protobuf:"varint,3,opt,name=total_matches,json=totalMatches,proto3" json:"total_matches,omitempty"`
+	ClientTruncated bool                   `protobuf:"varint,4,opt,name=client_truncated,json=clientTruncated,proto3" json:"client_truncated,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *GrepCount) Reset() {
@@ -3592,27 +3589,6 @@ func (x *GrepCount) GetClientTruncated() bool {
 	return false
 }
 
-func (x *GrepCount) GetRipgrepTruncated() bool {
-	if x != nil {
-		return x.RipgrepTruncated
-	}
-	return false
-}
-
-func (x *GrepCount) GetHeadLimitApplied() int32 {
-	if x != nil && x.HeadLimitApplied != nil {
-		return *x.HeadLimitApplied
-	}
-	return 0
-}
-
-func (x *GrepCount) GetOffsetApplied() int32 {
-	if x != nil && x.OffsetApplied != nil {
-		return *x.OffsetApplied
-	}
-	return 0
-}
-
 type GrepFileCount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	File          string                 `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
@@ -3666,15 +3642,12 @@ func (x *GrepFileCount) GetCount() int32 {
 }
 
 type GrepFiles struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	Files            []string               `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
-	TotalFiles       int32                  `protobuf:"varint,2,opt,name=total_files,json=totalFiles,proto3" json:"total_files,omitempty"`
-	ClientTruncated  bool                   `protobuf:"varint,3,opt,name=client_truncated,json=clientTruncated,proto3" json:"client_truncated,omitempty"`
-	RipgrepTruncated bool                   `protobuf:"varint,4,opt,name=ripgrep_truncated,json=ripgrepTruncated,proto3" json:"ripgrep_truncated,omitempty"`
-	HeadLimitApplied *int32                 `protobuf:"varint,5,opt,name=head_limit_applied,json=headLimitApplied,proto3,oneof" json:"head_limit_applied,omitempty"`
-	OffsetApplied    *int32                 `protobuf:"varint,6,opt,name=offset_applied,json=offsetApplied,proto3,oneof" json:"offset_applied,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Files           []string               `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	TotalFiles      int32                  `protobuf:"varint,2,opt,name=total_files,json=totalFiles,proto3" json:"total_files,omitempty"`
+	ClientTruncated bool                   `protobuf:"varint,3,opt,name=client_truncated,json=clientTruncated,proto3" json:"client_truncated,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *GrepFiles) Reset() {
@@ -3728,36 +3701,12 @@ func (x *GrepFiles) GetClientTruncated() bool {
 	return false
 }
 
-func (x *GrepFiles) GetRipgrepTruncated() bool {
-	if x != nil {
-		return x.RipgrepTruncated
-	}
-	return false
-}
-
-func (x *GrepFiles) GetHeadLimitApplied() int32 {
-	if x != nil && x.HeadLimitApplied != nil {
-		return *x.HeadLimitApplied
-	}
-	return 0
-}
-
-func (x *GrepFiles) GetOffsetApplied() int32 {
-	if x != nil && x.OffsetApplied != nil {
-		return *x.OffsetApplied
-	}
-	return 0
-}
-
 type GrepContent struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	Matches           []*GrepFile            `protobuf:"bytes,1,rep,name=matches,proto3" json:"matches,omitempty"`
 	TotalLines        int32                  `protobuf:"varint,2,opt,name=total_lines,json=totalLines,proto3" json:"total_lines,omitempty"`
 	TotalMatchedLines int32                  `protobuf:"varint,3,opt,name=total_matched_lines,json=totalMatchedLines,proto3" json:"total_matched_lines,omitempty"`
 	ClientTruncated   bool                   `protobuf:"varint,4,opt,name=client_truncated,json=clientTruncated,proto3" json:"client_truncated,omitempty"`
-	RipgrepTruncated  bool                   `protobuf:"varint,5,opt,name=ripgrep_truncated,json=ripgrepTruncated,proto3" json:"ripgrep_truncated,omitempty"`
-	HeadLimitApplied  *int32                 `protobuf:"varint,6,opt,name=head_limit_applied,json=headLimitApplied,proto3,oneof" json:"head_limit_applied,omitempty"`
-	OffsetApplied     *int32                 `protobuf:"varint,7,opt,name=offset_applied,json=offsetApplied,proto3,oneof" json:"offset_applied,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -3818,27 +3767,6 @@ func (x *GrepContent) GetClientTruncated() bool {
 		return x.ClientTruncated
 	}
 	return false
-}
-
-func (x *GrepContent) GetRipgrepTruncated() bool {
-	if x != nil {
-		return x.RipgrepTruncated
-	}
-	return false
-}
-
-func (x *GrepContent) GetHeadLimitApplied() int32 {
-	if x != nil && x.HeadLimitApplied != nil {
-		return *x.HeadLimitApplied
-	}
-	return 0
-}
-
-func (x *GrepContent) GetOffsetApplied() int32 {
-	if x != nil && x.OffsetApplied != nil {
-		return *x.OffsetApplied
-	}
-	return 0
 }
 
 type GrepFile struct {
@@ -4117,7 +4045,6 @@ type ReadSuccess struct {
 	Output        isReadSuccess_Output `protobuf_oneof:"output"`
 	TotalLines    int32                `protobuf:"varint,3,opt,name=total_lines,json=totalLines,proto3" json:"total_lines,omitempty"`
 	FileSize      int64                `protobuf:"varint,4,opt,name=file_size,json=fileSize,proto3" json:"file_size,omitempty"`
-	Truncated     bool                 `protobuf:"varint,6,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	RangeApplied  bool                 `protobuf:"varint,8,opt,name=range_applied,json=rangeApplied,proto3" json:"range_applied,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4197,13 +4124,6 @@ func (x *ReadSuccess) GetFileSize() int64 {
 		return x.FileSize
 	}
 	return 0
-}
-
-func (x *ReadSuccess) GetTruncated() bool {
-	if x != nil {
-		return x.Truncated
-	}
-	return false
 }
 
 func (x *ReadSuccess) GetRangeApplied() bool {
@@ -7882,11 +7802,7 @@ type GrepArgs struct {
 	Context         *int32                 `protobuf:"varint,7,opt,name=context,proto3,oneof" json:"context,omitempty"`
 	CaseInsensitive *bool                  `protobuf:"varint,8,opt,name=case_insensitive,json=caseInsensitive,proto3,oneof" json:"case_insensitive,omitempty"`
 	Type            *string                `protobuf:"bytes,9,opt,name=type,proto3,oneof" json:"type,omitempty"`
-	HeadLimit       *int32                 `protobuf:"varint,10,opt,name=head_limit,json=headLimit,proto3,oneof" json:"head_limit,omitempty"`
 	Multiline       *bool                  `protobuf:"varint,11,opt,name=multiline,proto3,oneof" json:"multiline,omitempty"`
-	Sort            *string                `protobuf:"bytes,12,opt,name=sort,proto3,oneof" json:"sort,omitempty"`
-	SortAscending   *bool                  `protobuf:"varint,13,opt,name=sort_ascending,json=sortAscending,proto3,oneof" json:"sort_ascending,omitempty"`
-	Offset          *int32                 `protobuf:"varint,16,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -7984,39 +7900,11 @@ func (x *GrepArgs) GetType() string {
 	return ""
 }
 
-func (x *GrepArgs) GetHeadLimit() int32 {
-	if x != nil && x.HeadLimit != nil {
-		return *x.HeadLimit
-	}
-	return 0
-}
-
 func (x *GrepArgs) GetMultiline() bool {
 	if x != nil && x.Multiline != nil {
 		return *x.Multiline
 	}
 	return false
-}
-
-func (x *GrepArgs) GetSort() string {
-	if x != nil && x.Sort != nil {
-		return *x.Sort
-	}
-	return ""
-}
-
-func (x *GrepArgs) GetSortAscending() bool {
-	if x != nil && x.SortAscending != nil {
-		return *x.SortAscending
-	}
-	return false
-}
-
-func (x *GrepArgs) GetOffset() int32 {
-	if x != nil && x.Offset != nil {
-		return *x.Offset
-	}
-	return 0
 }
 
 type ReadArgs struct {
@@ -8751,42 +8639,27 @@ const file_agent_proto_rawDesc = "" +
 	"\x05count\x18\x01 \x01(\v2!.drawbridge.cursor.wire.GrepCountH\x00R\x05count\x129\n" +
 	"\x05files\x18\x02 \x01(\v2!.drawbridge.cursor.wire.GrepFilesH\x00R\x05files\x12?\n" +
 	"\acontent\x18\x03 \x01(\v2#.drawbridge.cursor.wire.GrepContentH\x00R\acontentB\b\n" +
-	"\x06result\"\xf1\x02\n" +
+	"\x06result\"\xbb\x01\n" +
 	"\tGrepCount\x12=\n" +
 	"\x06counts\x18\x01 \x03(\v2%.drawbridge.cursor.wire.GrepFileCountR\x06counts\x12\x1f\n" +
 	"\vtotal_files\x18\x02 \x01(\x05R\n" +
 	"totalFiles\x12#\n" +
 	"\rtotal_matches\x18\x03 \x01(\x05R\ftotalMatches\x12)\n" +
-	"\x10client_truncated\x18\x04 \x01(\bR\x0fclientTruncated\x12+\n" +
-	"\x11ripgrep_truncated\x18\x05 \x01(\bR\x10ripgrepTruncated\x121\n" +
-	"\x12head_limit_applied\x18\x06 \x01(\x05H\x00R\x10headLimitApplied\x88\x01\x01\x12*\n" +
-	"\x0eoffset_applied\x18\a \x01(\x05H\x01R\roffsetApplied\x88\x01\x01B\x15\n" +
-	"\x13_head_limit_appliedB\x11\n" +
-	"\x0f_offset_applied\"9\n" +
+	"\x10client_truncated\x18\x04 \x01(\bR\x0fclientTruncated\"9\n" +
 	"\rGrepFileCount\x12\x12\n" +
 	"\x04file\x18\x01 \x01(\tR\x04file\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x05R\x05count\"\xa3\x02\n" +
+	"\x05count\x18\x02 \x01(\x05R\x05count\"m\n" +
 	"\tGrepFiles\x12\x14\n" +
 	"\x05files\x18\x01 \x03(\tR\x05files\x12\x1f\n" +
 	"\vtotal_files\x18\x02 \x01(\x05R\n" +
 	"totalFiles\x12)\n" +
-	"\x10client_truncated\x18\x03 \x01(\bR\x0fclientTruncated\x12+\n" +
-	"\x11ripgrep_truncated\x18\x04 \x01(\bR\x10ripgrepTruncated\x121\n" +
-	"\x12head_limit_applied\x18\x05 \x01(\x05H\x00R\x10headLimitApplied\x88\x01\x01\x12*\n" +
-	"\x0eoffset_applied\x18\x06 \x01(\x05H\x01R\roffsetApplied\x88\x01\x01B\x15\n" +
-	"\x13_head_limit_appliedB\x11\n" +
-	"\x0f_offset_applied\"\xfb\x02\n" +
+	"\x10client_truncated\x18\x03 \x01(\bR\x0fclientTruncated\"\xc5\x01\n" +
 	"\vGrepContent\x12:\n" +
 	"\amatches\x18\x01 \x03(\v2 .drawbridge.cursor.wire.GrepFileR\amatches\x12\x1f\n" +
 	"\vtotal_lines\x18\x02 \x01(\x05R\n" +
 	"totalLines\x12.\n" +
 	"\x13total_matched_lines\x18\x03 \x01(\x05R\x11totalMatchedLines\x12)\n" +
-	"\x10client_truncated\x18\x04 \x01(\bR\x0fclientTruncated\x12+\n" +
-	"\x11ripgrep_truncated\x18\x05 \x01(\bR\x10ripgrepTruncated\x121\n" +
-	"\x12head_limit_applied\x18\x06 \x01(\x05H\x00R\x10headLimitApplied\x88\x01\x01\x12*\n" +
-	"\x0eoffset_applied\x18\a \x01(\x05H\x01R\roffsetApplied\x88\x01\x01B\x15\n" +
-	"\x13_head_limit_appliedB\x11\n" +
-	"\x0f_offset_applied\"Z\n" +
+	"\x10client_truncated\x18\x04 \x01(\bR\x0fclientTruncated\"Z\n" +
 	"\bGrepFile\x12\x12\n" +
 	"\x04file\x18\x01 \x01(\tR\x04file\x12:\n" +
 	"\amatches\x18\x02 \x03(\v2 .drawbridge.cursor.wire.GrepLineR\amatches\"\x9a\x01\n" +
@@ -8804,15 +8677,14 @@ const file_agent_proto_rawDesc = "" +
 	"\x0efile_not_found\x18\x04 \x01(\v2\x1c.drawbridge.cursor.wire.PathH\x00R\ffileNotFound\x12K\n" +
 	"\x11permission_denied\x18\x05 \x01(\v2\x1c.drawbridge.cursor.wire.PathH\x00R\x10permissionDenied\x12I\n" +
 	"\finvalid_file\x18\x06 \x01(\v2$.drawbridge.cursor.wire.PathRejectedH\x00R\vinvalidFileB\b\n" +
-	"\x06result\"\xde\x01\n" +
+	"\x06result\"\xc0\x01\n" +
 	"\vReadSuccess\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1a\n" +
 	"\acontent\x18\x02 \x01(\tH\x00R\acontent\x12\x14\n" +
 	"\x04data\x18\x05 \x01(\fH\x00R\x04data\x12\x1f\n" +
 	"\vtotal_lines\x18\x03 \x01(\x05R\n" +
 	"totalLines\x12\x1b\n" +
-	"\tfile_size\x18\x04 \x01(\x03R\bfileSize\x12\x1c\n" +
-	"\ttruncated\x18\x06 \x01(\bR\ttruncated\x12#\n" +
+	"\tfile_size\x18\x04 \x01(\x03R\bfileSize\x12#\n" +
 	"\rrange_applied\x18\b \x01(\bR\frangeAppliedB\b\n" +
 	"\x06output\"\xd2\x01\n" +
 	"\bLsResult\x12=\n" +
@@ -9046,7 +8918,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06ignore\x18\x02 \x03(\tR\x06ignore\"\x1d\n" +
 	"\tFetchArgs\x12\x10\n" +
-	"\x03url\x18\x01 \x01(\tR\x03url\"\x98\x05\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\"\xdc\x03\n" +
 	"\bGrepArgs\x12\x18\n" +
 	"\apattern\x18\x01 \x01(\tR\apattern\x12\x17\n" +
 	"\x04path\x18\x02 \x01(\tH\x00R\x04path\x88\x01\x01\x12\x17\n" +
@@ -9057,15 +8929,8 @@ const file_agent_proto_rawDesc = "" +
 	"\rcontext_after\x18\x06 \x01(\x05H\x04R\fcontextAfter\x88\x01\x01\x12\x1d\n" +
 	"\acontext\x18\a \x01(\x05H\x05R\acontext\x88\x01\x01\x12.\n" +
 	"\x10case_insensitive\x18\b \x01(\bH\x06R\x0fcaseInsensitive\x88\x01\x01\x12\x17\n" +
-	"\x04type\x18\t \x01(\tH\aR\x04type\x88\x01\x01\x12\"\n" +
-	"\n" +
-	"head_limit\x18\n" +
-	" \x01(\x05H\bR\theadLimit\x88\x01\x01\x12!\n" +
-	"\tmultiline\x18\v \x01(\bH\tR\tmultiline\x88\x01\x01\x12\x17\n" +
-	"\x04sort\x18\f \x01(\tH\n" +
-	"R\x04sort\x88\x01\x01\x12*\n" +
-	"\x0esort_ascending\x18\r \x01(\bH\vR\rsortAscending\x88\x01\x01\x12\x1b\n" +
-	"\x06offset\x18\x10 \x01(\x05H\fR\x06offset\x88\x01\x01B\a\n" +
+	"\x04type\x18\t \x01(\tH\aR\x04type\x88\x01\x01\x12!\n" +
+	"\tmultiline\x18\v \x01(\bH\bR\tmultiline\x88\x01\x01B\a\n" +
 	"\x05_pathB\a\n" +
 	"\x05_globB\x0e\n" +
 	"\f_output_modeB\x11\n" +
@@ -9074,13 +8939,9 @@ const file_agent_proto_rawDesc = "" +
 	"\n" +
 	"\b_contextB\x13\n" +
 	"\x11_case_insensitiveB\a\n" +
-	"\x05_typeB\r\n" +
-	"\v_head_limitB\f\n" +
+	"\x05_typeB\f\n" +
 	"\n" +
-	"_multilineB\a\n" +
-	"\x05_sortB\x11\n" +
-	"\x0f_sort_ascendingB\t\n" +
-	"\a_offset\"k\n" +
+	"_multiline\"k\n" +
 	"\bReadArgs\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1b\n" +
 	"\x06offset\x18\x04 \x01(\x05H\x00R\x06offset\x88\x01\x01\x12\x19\n" +
@@ -9537,9 +9398,6 @@ func file_agent_proto_init() {
 		(*GrepUnion_Files)(nil),
 		(*GrepUnion_Content)(nil),
 	}
-	file_agent_proto_msgTypes[44].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[46].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[47].OneofWrappers = []any{}
 	file_agent_proto_msgTypes[50].OneofWrappers = []any{
 		(*ReadResult_Success)(nil),
 		(*ReadResult_Error)(nil),
