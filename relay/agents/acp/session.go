@@ -87,6 +87,8 @@ type Session struct {
 	turn    *turn
 	replay  *replay
 	late    text
+	// belated gets a signal for each piece of late.
+	belated chan struct{}
 	// spending is what the agent says of the session's cost and model.
 	spending spending
 	// marks is Start.Mark, and tell Start.Tell.
@@ -169,6 +171,18 @@ func (s *Session) Late() string {
 	return said
 }
 
+// Belated gets a signal when there are words for Late. It never closes.
+func (s *Session) Belated() <-chan struct{} { return s.belated }
+
+// tooLate keeps words that belong to no reply.
+func (s *Session) tooLate(c chunk) *agents.Error {
+	select {
+	case s.belated <- struct{}{}:
+	default:
+	}
+	return s.late.add(c)
+}
+
 // Working reports whether the agent runs a tool, as it says itself. Its next word ends all of them, because some agents do not say how
 // a tool ended.
 func (s *Session) Working() bool {
@@ -198,7 +212,7 @@ func (c *Conn) session(id string, tell func(agents.Step)) *Session {
 	if s := c.sessions[id]; s != nil {
 		return s
 	}
-	s := &Session{conn: c, ID: id, owner: map[string]int{}, tell: tell}
+	s := &Session{conn: c, ID: id, owner: map[string]int{}, tell: tell, belated: make(chan struct{}, 1)}
 	c.sessions[id] = s
 	return s
 }
@@ -501,7 +515,7 @@ func (s *Session) said(c chunk) *agents.Error {
 	case c.text == "" || began == 0: // a greeting, or history that streams on
 		return nil
 	case s.turn == nil || began != s.count:
-		return s.late.add(c)
+		return s.tooLate(c)
 	}
 	clear(s.tools)
 	other := c.message != "" && s.turn.text.id != "" && c.message != s.turn.text.id

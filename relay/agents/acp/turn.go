@@ -83,7 +83,7 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 	s.turn = nil
 	clear(s.tools)
 	if !whole {
-		_ = s.late.add(t.text.openLine()) // what is too long is left out
+		_ = s.tooLate(t.text.openLine()) // what is too long is left out
 	}
 	t.steps.end()
 	a, old := Answer{Messages: t.text.all(), Updates: t.updates, Noise: s.conn.Noise()}, t.old

@@ -233,6 +233,11 @@ func TestLateWords(t *testing.T) {
 			t.Errorf("%q, %v", a.Text(), err)
 		}
 		time.Sleep(5 * time.Second)
+		select {
+		case <-s.Belated():
+		default:
+			t.Error("nobody hears that there are late words")
+		}
 		if a, err = s.Prompt(ctx, "On."); err != nil || a.Text() != "second" {
 			t.Errorf("%q, %v", a.Text(), err)
 		}

@@ -89,6 +89,9 @@ var _ Belated = (*conversation)(nil)
 // Late implements Belated.
 func (c *conversation) Late() string { return c.session.Late() }
 
+// Belated implements Belated.
+func (c *conversation) Belated() <-chan struct{} { return c.session.Belated() }
+
 // Heard implements Conversation.
 func (c *conversation) Heard() (time.Time, bool) { return c.process.Heard(), c.session.Working() }
 

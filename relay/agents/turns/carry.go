@@ -326,12 +326,12 @@ func (j *job) notice(noise agents.Noise) (noisy bool) {
 
 // hearLate records what an agent said after the end of a turn, and returns all such words that it shall hear of.
 func (l *lane) hearLate(c Conversation) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	said := ""
 	if b, may := c.(Belated); may {
 		said = joined("", b.Late())
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if said == "" {
 		return l.record.late
 	}

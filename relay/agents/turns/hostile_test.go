@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"drawbridge/proof/acpagent"
@@ -112,7 +113,9 @@ func TestLateHistory(t *testing.T) {
 // sloppy opens conversations whose agent writes what it should not: noise in its output, and words between two turns.
 type sloppy struct {
 	turns.Driver
-	late string
+	belated chan struct{}
+	mu      sync.Mutex // guards late
+	late    string
 }
 
 type sloppyTalk struct {
@@ -132,15 +135,27 @@ func (c sloppyTalk) Prompt(ctx context.Context, text string) (acp.Answer, error)
 }
 
 func (c sloppyTalk) Late() (late string) {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
 	late, c.of.late = c.of.late, ""
 	return late
 }
 
+func (c sloppyTalk) Belated() <-chan struct{} { return c.of.belated }
+
+// writes is what the agent does after its turn.
+func (d *sloppy) writes(text string) {
+	d.mu.Lock()
+	d.late = text
+	d.mu.Unlock()
+	d.belated <- struct{}{}
+}
+
 // What an agent writes beside its answers is told once, over a restart of the relay, too: words that came too late to the agent and in the
-// evidence, noise in the evidence.
+// evidence, noise in the evidence. The record has the words while the process still waits for its next turn.
 func TestNoticed(t *testing.T) {
 	t.Parallel()
-	d := &sloppy{}
+	d := &sloppy{belated: make(chan struct{}, 1)}
 	w := newWorld(t, nil, func(o *turns.Options) {
 		d.Driver = o.Drivers[settings.AgentACP]
 		o.Drivers = map[string]turns.Driver{settings.AgentACP: d}
@@ -148,7 +163,11 @@ func TestNoticed(t *testing.T) {
 	const noise, late = "in 2 lines of the agent's output; the first begins: a banner", "after the end of an earlier turn the agent wrote: LOCAL_ACTION: x"
 	for n, want := range [][]bool{{true, false}, {false, true}, {false, false}} {
 		if n == 1 {
-			d.late = "LOCAL_ACTION: x\n"
+			d.writes("LOCAL_ACTION: x\n")
+			w.eventually("the record has the late words", func() bool {
+				record, err := os.ReadFile(w.recordFile())
+				return err == nil && strings.Contains(string(record), `"late":"LOCAL_ACTION: x"`)
+			})
 			w.again()
 		}
 		end := w.answers(turn("ada", fmt.Sprint("t", n), "do: say done"), "done")

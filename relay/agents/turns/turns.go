@@ -94,6 +94,8 @@ type Conversation interface {
 type Belated interface {
 	// Late returns such words, which are in no reply, and forgets them.
 	Late() string
+	// Belated gets a signal when there are such words.
+	Belated() <-chan struct{}
 }
 
 // Orderly is a [Conversation] whose process ends with its turn.

@@ -76,21 +76,46 @@ func (w *warm) rest() {
 		return
 	}
 	w.lane.host.help(func(halt <-chan struct{}) {
-		idle := time.NewTimer(idleFor)
-		defer idle.Stop()
-		select {
-		case <-idle.C:
-		case <-w.Done():
-		case <-halt:
-		case <-parked:
-			return
-		case <-w.gone:
-			return
-		}
-		if w.slots.claim(w) {
+		if w.rests(idleFor, parked, halt) && w.slots.claim(w) {
 			w.end()
 		}
 	})
+}
+
+// recordAfter is how long the words may take that an agent writes after the end of its turn, until they are recorded together.
+const recordAfter = time.Second
+
+// rests waits while the process rests, and records what it says meanwhile. It reports whether the rest is over without a next turn.
+func (w *warm) rests(idleFor time.Duration, parked, halt <-chan struct{}) bool {
+	idle, record := time.NewTimer(idleFor), time.NewTimer(recordAfter)
+	defer idle.Stop()
+	defer record.Stop()
+	record.Stop()
+	var belated <-chan struct{}
+	if b, may := w.Conversation.(Belated); may {
+		belated = b.Belated()
+	}
+	heard := belated
+	for {
+		select {
+		case <-heard:
+			heard = nil
+			record.Reset(recordAfter)
+		case <-record.C:
+			w.lane.hearLate(w.Conversation)
+			heard = belated
+		case <-idle.C:
+			return true
+		case <-w.Done():
+			return true
+		case <-halt:
+			return true
+		case <-parked:
+			return false
+		case <-w.gone:
+			return false
+		}
+	}
 }
 
 // wake takes a process that rests for a turn. It reports false when somebody ends it at this moment.

@@ -35,7 +35,7 @@ func (u *upping) enlistAgent(ctx context.Context) error {
 		return u.addRuntime(u.Agent)
 	}
 	if !slices.Contains(local.Names(), u.Agent) {
-		return u.Usage(fmt.Errorf("agent %+.40q is not listed in %s (%s), and is none that this program looks for: %s; add it below agents:",
+		return u.Usage(fmt.Errorf("agent %+.40q is not listed in %s (%s), and is none that this program looks for: %s; list it in that file",
 			u.Agent, u.file("relay.yaml"), listedAgents(relay), strings.Join(local.Names(), ", ")))
 	}
 	found, notes := u.Machine(ctx).Look()
