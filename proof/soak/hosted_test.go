@@ -21,6 +21,7 @@ import (
 
 	"drawbridge/api"
 	"drawbridge/proof/acpagent"
+	"drawbridge/proof/pg"
 )
 
 const hostedBridge = `listen: 127.0.0.1:%[1]s
@@ -54,28 +55,34 @@ const (
 )
 
 // TestHostedKills kills a hosted agent, its relay or the bridge in the middle of a turn, up to 50 ms after its end, and while a person
-// is asked. Each kill has words of its own. The agent's own log says what it was told, and counts.
+// is asked; the bridge on both databases. Each kill has words of its own. The agent's own log says what it was told, and counts.
 func TestHostedKills(t *testing.T) {
 	t.Parallel()
 	for _, victim := range []string{theAgent, theRelay, theBridge} {
 		for _, moment := range []string{inATurn, afterIt, asking} {
+			kills := 3 // the tests of relay/agents kill agent and relay 20 times each
+			if victim == theBridge {
+				kills = 10
+			}
+			if *rounds > 0 {
+				kills = *rounds
+			}
 			t.Run(victim+"/"+moment, func(t *testing.T) {
 				t.Parallel()
-				kills := 3 // the tests of relay/agents kill agent and relay 20 times each
-				if victim == theBridge {
-					kills = 20
-				}
-				if *rounds > 0 {
-					kills = *rounds
-				}
-				playHosted(t, victim, moment, kills)
+				playHosted(t, "", victim, moment, kills)
 			})
+			if victim == theBridge {
+				t.Run(victim+"/"+moment+"/postgres", func(t *testing.T) {
+					t.Parallel()
+					playHosted(t, pg.Database(t), victim, moment, kills)
+				})
+			}
 		}
 	}
 }
 
-func playHosted(t *testing.T, victim, moment string, kills int) {
-	h := newHosted(t)
+func playHosted(t *testing.T, database, victim, moment string, kills int) {
+	h := newHosted(t, database)
 	random := rand.New(rand.NewPCG(uint64(*seed), uint64(kills)))
 	for i := range kills {
 		k := &kill{hosted: h, victim: victim, moment: moment, word: fmt.Sprintf("word-%d-", i), delegates: i%10 == 3}
@@ -100,12 +107,17 @@ type hosted struct {
 	judged int
 }
 
-func newHosted(t *testing.T) *hosted {
+// newHosted makes them on a PostgreSQL database, or on SQLite when it is "".
+func newHosted(t *testing.T, database string) *hosted {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir()}
-	port := freePort(t)
+	w := &world{t: t, dir: t.TempDir(), set: setting{database: database}}
+	bridge, port := hostedBridge, freePort(t)
+	if database != "" {
+		w.set.lease = 2 * time.Second // until it ends, the next bridge does not take what a killed one held
+		bridge += "database: ${file:database.url}\n"
+	}
 	for name, text := range map[string]string{
-		"bridge.yaml": fmt.Sprintf(hostedBridge, port), "relay.yaml": fmt.Sprintf(hostedRelay, w.dir, filepath.Join(programs, "program")),
+		"bridge.yaml": fmt.Sprintf(bridge, port), "database.url": database, "relay.yaml": fmt.Sprintf(hostedRelay, w.dir, filepath.Join(programs, "program")),
 		"allowlist.yaml": hostedAllowlist, "bridge.token": operatorToken, "bridge.key": bridgeKey,
 	} {
 		w.write(name, text)
