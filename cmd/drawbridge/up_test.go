@@ -172,24 +172,21 @@ func typeLine(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// sessionPage is the page whose blocks of text a session follows.
-const sessionPage = "../../docs/tutorial/two-agents.md"
-
-// followsPage is "follows <n> <name>": the lines of the nth block of sessionPage stand in the log of a process, in their order. What the page leaves
-// out is written as … there.
+// followsPage is "follows <tutorial> <n> <name>": the log of a process has the lines of the nth block of a page of docs/tutorial, in their order.
+// The page writes … for what it leaves out.
 func followsPage(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: follows <n> <name>")
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: follows <tutorial> <n> <name>")
 	}
-	n, err := strconv.Atoi(args[0])
+	n, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	page, err := os.ReadFile(sessionPage)
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "tutorial", args[0]+".md"))
 	ts.Check(err)
 	blocks := strings.Split(string(page), "\n```")
 	if 2*n-1 >= len(blocks) {
 		ts.Fatalf("the page has no block %d", n)
 	}
-	log, err := os.ReadFile(ts.MkAbs(args[1] + ".log"))
+	log, err := os.ReadFile(ts.MkAbs(args[2] + ".log"))
 	ts.Check(err)
 	shown := escapes.ReplaceAllString(strings.ReplaceAll(string(log), "\a", ""), "\n")
 	for line := range strings.Lines(strings.TrimPrefix(blocks[2*n-1], "\n")) {
@@ -202,7 +199,7 @@ func followsPage(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		at := regexp.MustCompile(`(?m)^ *(\[.*\] )?` + strings.Join(parts, ".*") + " *$").FindStringIndex(shown)
 		if at == nil {
-			ts.Fatalf("block %d has the line\n%s\nand there is none such in the rest of %s:\n%s", n, line, args[1], shown)
+			ts.Fatalf("block %d has the line\n%s\nand there is none such in the rest of %s:\n%s", n, line, args[2], shown)
 		}
 		shown = shown[at[1]:]
 	}
