@@ -143,7 +143,7 @@ func (s *Service) step(ctx context.Context) (time.Duration, error) {
 			continue
 		}
 		if a.Tries > len(waits) { // the last try was cut off, and nobody knows what came of it
-			a.State, a.Trouble = api.AlertFailed, "the bridge stopped during the last try; look at the page"
+			a.State, a.Trouble = api.AlertFailed, "the bridge stopped during the last try, so the alert may not have arrived; look at the page"
 			return 0, s.o.Records.Tried(ctx, a, a.DueAt)
 		}
 		if full := s.rates.Take(""); full > 0 {

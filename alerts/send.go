@@ -122,7 +122,7 @@ func unreached(err error) error {
 	case errors.As(err, &name):
 		return errors.New("the host of the address cannot be looked up now; look at this machine's DNS")
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return fmt.Errorf("nobody answered within %s; look into the receiver's log", sendTimeout)
+		return fmt.Errorf("the receiver did not answer within %s; look into the receiver's log", sendTimeout)
 	case errors.As(err, &certificate):
 		return errors.New("the certificate of the address is not valid here; renew it, or let this machine trust it")
 	case errors.As(err, &op) && errors.As(op.Err, &why):

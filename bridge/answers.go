@@ -23,5 +23,5 @@ func Doorless(tx *Scene, a Agent, given func(runtime string) bool) (why string, 
 	case len(tokens) > 0:
 		return "its token was revoked", nil
 	}
-	return "it has no door to the bridge, and so no tool to answer with", nil
+	return "it is not connected to the bridge's tools, so it cannot answer", nil
 }

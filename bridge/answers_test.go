@@ -12,7 +12,7 @@ import (
 // revocation of a token that the bridge gave does.
 func TestDoorless(t *testing.T) {
 	t.Parallel()
-	const revoked, noDoor = "its token was revoked", "it has no door to the bridge, and so no tool to answer with"
+	const revoked, noDoor = "its token was revoked", "it is not connected to the bridge's tools, so it cannot answer"
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	gone := func(generation int) []bridge.DoorToken {
 		return []bridge.DoorToken{{ID: "tok_1", Agent: "agt_1", Hash: "h1", Generation: generation, CreatedAt: at, RevokedAt: at}}

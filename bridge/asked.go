@@ -25,9 +25,9 @@ type MachineQuestion struct {
 func (q MachineQuestion) String() string {
 	since := q.Since.UTC().Format(time.DateTime) + " UTC"
 	if !q.AwaySince.IsZero() {
-		return "a person at " + q.Relay + " was asked at " + since + "; " + q.Relay + " is not connected since " + q.AwaySince.UTC().Format(time.TimeOnly)
+		return "relay " + q.Relay + " asked a person at " + since + "; " + q.Relay + " has not been connected since " + q.AwaySince.UTC().Format(time.TimeOnly)
 	}
-	return "a person at " + q.Relay + " is asked since " + since + "; no answer by " + q.Until.UTC().Format(time.TimeOnly) + " is a no"
+	return "relay " + q.Relay + " asked a person at " + since + "; no answer by " + q.Until.UTC().Format(time.TimeOnly) + " counts as no"
 }
 
 // asksMachine reports whether a command is in a state in which a person at its relay's machine may be asked about it. A relay

@@ -22,7 +22,7 @@ func CheckName(name string) error {
 	case word != "":
 		return Errorf(Invalid, "agent name %+.80q: looks like %q, which is reserved for people and for the bridge; name the agent after its task, such as docs-bot", name, word)
 	case strings.HasPrefix(name, "agt_"):
-		return Errorf(Invalid, "agent name %.80q: agt_ begins an id; choose another name", name)
+		return Errorf(Invalid, "agent name %.80q: only ids begin with agt_; choose another name", name)
 	case !validName.MatchString(name):
 		return Errorf(Invalid, "agent name %+.80q: use 1 to 64 letters, digits, dots, dashes and underscores", name)
 	}

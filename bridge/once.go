@@ -37,7 +37,7 @@ func (o Once) Earlier(tx *Scene, agent AgentID) (string, error) {
 	case err != nil:
 		return "", err
 	case d.Digest != o.Digest:
-		return "", Errorf(Conflict, "you gave the idempotency_key %+.80q with other arguments before, and that was done: it made %s; for something else choose another key", o.Key, d.Result)
+		return "", Errorf(Conflict, "you already used the idempotency_key %+.80q with other arguments, and that call made %s; for a different call, choose another key", o.Key, d.Result)
 	}
 	return d.Result, nil
 }

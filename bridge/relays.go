@@ -93,7 +93,7 @@ func (o RelayOffer) Approver() string {
 	case o.ApproveBy == "either":
 		return "the operator or a person at the machine"
 	default:
-		return "the operator, and a person at the machine if its file says either"
+		return "the operator, or also a person at the machine if the relay's file says approve_by: either"
 	}
 }
 

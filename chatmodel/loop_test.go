@@ -94,7 +94,7 @@ func TestStops(t *testing.T) {
 			}
 			contains(t, w.ending(turn), tt.ending...)
 			if name == "without end" {
-				contains(t, turn.Trouble, "the turn was ended after 6 calls of the model")
+				contains(t, turn.Trouble, "the bridge ended the turn after 6 calls of the model")
 			}
 			if tt.asked == 4 { // the engine tries it three times more
 				w.over(a, 4)

@@ -346,7 +346,7 @@ func (v *view) earlierTry() (string, error) {
 	if len(lines) == 0 {
 		return "", nil
 	}
-	return "## An earlier try of this turn broke off\n\nThese calls were made in it and need not be made again:\n\n" + words.Clip(strings.Join(lines, "\n"), maxTask), nil
+	return "## An earlier try of this turn broke off\n\nYou made these calls in it and need not repeat them:\n\n" + words.Clip(strings.Join(lines, "\n"), maxTask), nil
 }
 
 // spent counts the tokens of the agent's earlier runs.

@@ -153,7 +153,7 @@ func (l *loop) tools(ctx context.Context) (over bool, err error) {
 	}
 	switch {
 	case len(l.steps) >= l.o.MaxSteps:
-		l.result = ended{State: bridge.RunFinished, Stop: StopMaxSteps, Detail: "the turn was ended after " + words.Count(len(l.steps), "call") + " of the model", Reply: l.text()}
+		l.result = ended{State: bridge.RunFinished, Stop: StopMaxSteps, Detail: "the bridge ended the turn after " + words.Count(len(l.steps), "call") + " of the model, which is the limit (steps of the runtime in bridge.yaml)", Reply: l.text()}
 	case l.worked >= l.o.TurnTimeout:
 		l.result = ended{State: bridge.RunError, Stop: StopError, Detail: fmt.Sprintf("the turn worked for longer than %s, its turn_timeout", l.o.TurnTimeout), Reply: l.text()}
 	default:

@@ -119,6 +119,7 @@ func TestObserveRecoversReply(t *testing.T) {
 		"closed after result":   {streams: []reply{sseReply(text("Hello"), `result {}`)}, reply: "Hello"},
 		"a tool call parts":     {streams: []reply{sseReply(text("Looking."), `tool_call {"status":"running"}`, `tool_call {"status":"completed"}`, text(""), text("LOCAL_ACTION: x"), text("y"), "done {}")}, reply: "Looking.\nLOCAL_ACTION: xy"},
 		"no second line end":    {streams: []reply{sseReply(text("Looking.\n"), `tool_call {}`, text("Done"), "done {}")}, reply: "Looking.\nDone"},
+		"half a character":      {streams: []reply{sseReply(`assistant {"text":"hi \ud83d"}`, `assistant {"text":"\ude00"}`, "done {}")}, reply: "hi 😀"},
 		"tool call first":       {streams: []reply{sseReply(`tool_call {}`, text("Done"), "done {}")}, reply: "Done"},
 		"broken once":           {streams: []reply{broken, sseReply(text("Hello"), "done {}")}, reply: "Hello"},
 		"unavailable once":      {streams: []reply{unavailable, sseReply(text("Hello"), "done {}")}, reply: "Hello"},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drawbridge/bridge"
+	"drawbridge/internal/loosejson"
 	"drawbridge/internal/pause"
 )
 
@@ -84,15 +85,17 @@ type collector struct {
 	// parted is true when a tool call stands between the text so far and the next.
 	parted bool
 	result string
+	// pieces joins the text.
+	pieces loosejson.Joiner
 }
 
 func (c *collector) event(e Event) error {
 	var data struct {
-		Text string `json:"text"`
+		Text json.RawMessage `json:"text"`
 	}
 	switch e.Name {
 	case "tool_call":
-		c.parted = c.text.Len() > 0
+		c.parted, c.pieces = c.text.Len() > 0, loosejson.Joiner{}
 		return nil
 	case "assistant", "result":
 		if e.Oversize && e.Name == "assistant" {
@@ -108,10 +111,10 @@ func (c *collector) event(e Event) error {
 		return nil
 	}
 	if e.Name == "result" {
-		c.result = data.Text
+		c.result = loosejson.Text(data.Text)
 		return nil
 	}
-	return c.add(data.Text)
+	return c.add(c.pieces.Add(data.Text))
 }
 
 // add begins a new line behind a tool call: what an agent says after it is a new

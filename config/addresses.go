@@ -63,7 +63,7 @@ func (c *checker) operator(b *Bridge) {
 		case c.file.Has("operator.listen"): // a variable that is not set must not open the API to everyone
 			c.problem("operator.listen", "", "is empty", "write host:port, such as "+sampleOperator)
 		case o.URL != "":
-			c.problem("operator.url", o.URL, "needs an address behind it", "write operator.listen, such as "+sampleOperator)
+			c.problem("operator.url", o.URL, "needs operator.listen", "write operator.listen, such as "+sampleOperator)
 		}
 		return
 	}
@@ -75,7 +75,7 @@ func (c *checker) operator(b *Bridge) {
 	c.ownPort("operator.listen", o.Listen, "your commands must find it")
 	c.ownPort("listen", b.Listen, "relays and agents on this machine must find it")
 	if overlap(b.Listen, o.Listen) {
-		c.problem("operator.listen", o.Listen, "takes the port of listen ("+b.Listen+")", "choose another port")
+		c.problem("operator.listen", o.Listen, "has the same port as listen ("+b.Listen+")", "choose another port")
 	}
 }
 
@@ -83,7 +83,7 @@ func (c *checker) operator(b *Bridge) {
 func (c *checker) ownPort(key, addr, why string) {
 	_, port, err := net.SplitHostPort(addr)
 	if n, wrong := strconv.ParseUint(port, 10, 16); err == nil && wrong == nil && n == 0 {
-		c.problem(key, addr, "has no port of its own, and "+why, "choose a port from 1 to 65535")
+		c.problem(key, addr, "has port 0, which is a new port at each start, and "+why, "choose a port from 1 to 65535")
 	}
 }
 
@@ -133,7 +133,7 @@ func (b *Bridge) Warnings() (out []Problem) {
 		if overlap(write, b.Listen) {
 			write = "127.0.0.1:7401"
 		}
-		out = append(out, b.file.Problem("operator.listen", "", "is missing, so listen ("+b.Listen+") shows your API (/v1, /chat, /metrics) beside agents' door, webhooks and relays",
+		out = append(out, b.file.Problem("operator.listen", "", "is missing, so listen ("+b.Listen+") serves your API (/v1, /chat, /metrics) together with agents' tools, webhooks and relays",
 			"write `operator: { listen: "+write+" }` into the file, and give your own clients that address"))
 	}
 	host, _, err := net.SplitHostPort(b.OperatorAddr())

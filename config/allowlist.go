@@ -216,7 +216,7 @@ func (c *checker) agents(entries map[string]narrowing) map[string]policy.Narrowi
 		unread := c.reported["agents."+n+".repos"] || c.reported["agents."+n+".actions"]
 		budget := c.tree("agents."+n+".tree.", e.Tree)
 		if e.Repos == nil && e.Actions == nil && e.Tree == (tree{}) && !unread {
-			c.problem("agents."+n, "", "narrows nothing", "write repos, actions or tree below it; [] allows nothing")
+			c.problem("agents."+n, "", "has no repos, actions or tree, so it limits nothing", "write repos, actions or tree below it; [] allows nothing")
 		}
 		agents[n] = policy.Narrowing{Repos: e.Repos, Actions: e.Actions, Tree: budget, At: e.At}
 	}

@@ -183,7 +183,7 @@ func (c *checker) metrics(b *Bridge) {
 	}
 	c.token("metrics.token", t)
 	if t.Equal(b.Token) || t.Equal(b.Key) {
-		c.problem("metrics.token", "", "is the same as token or key", "use a secret of its own, which reads the metrics alone; "+secretRemedy)
+		c.problem("metrics.token", "", "is the same as token or key", "use a separate secret that only reads the metrics; "+secretRemedy)
 	}
 }
 
@@ -343,7 +343,7 @@ func (c *checker) relayRuntime(at string, r Runtime, called map[string]Relay) {
 	c.named(at+".relay", r.Relay, "name the relay, as in drawbridge relay token NAME")
 	c.named(at+".agent", r.Agent, "name the entry below agents in relay.yaml of that machine")
 	if _, address := called[r.Relay]; address {
-		c.problem(at+".relay", r.Relay, "is a relay that the bridge calls at an address, which hosts no agents", "let the machine join instead: drawbridge relay token NAME")
+		c.problem(at+".relay", r.Relay, "is a relay that the bridge calls at an address, and such a relay hosts no agents", "let the machine join instead: drawbridge relay token NAME")
 	}
 	if c.file.Has(at+".tool_cap") && (r.ToolCap < 1 || r.ToolCap > maxToolCap) {
 		c.problem(at+".tool_cap", fmt.Sprint(r.ToolCap), "is out of range", fmt.Sprintf("use 1 to %d", maxToolCap))

@@ -43,9 +43,9 @@ func TestClonesNeedARelay(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ bridge, list, want string }{
 		"rule":                   {"", cloneRule, `allowlist.yaml:1: repos[0].runtime: "laptop" is not a runtime; add it below runtimes in bridge.yaml, with kind: relay`},
-		"rule, scripted runtime": {scriptedRuntime, strings.Replace(cloneRule, "laptop", "team", 1), `repos[0].runtime: "team" is a runtime of kind scripted, which has no clones of a machine`},
+		"rule, scripted runtime": {scriptedRuntime, strings.Replace(cloneRule, "laptop", "team", 1), `repos[0].runtime: "team" is a runtime of kind scripted, and its agents cannot use a clone on a machine`},
 		"rule of github":         {scriptedRuntime, "repos: [ { repo: github.com/me/x, runtime: team } ]\n", `repos[0].runtime: "team" is a runtime of kind scripted`},
-		"rule, chat runtime":     {chatRuntime, strings.Replace(cloneRule, "laptop", "thinker", 1), `repos[0].runtime: "thinker" is a runtime of kind chat, whose agents have no clone of a machine; write a repository such as github.com/me/team in this rule, or name a runtime of kind relay`},
+		"rule, chat runtime":     {chatRuntime, strings.Replace(cloneRule, "laptop", "thinker", 1), `repos[0].runtime: "thinker" is a runtime of kind chat, and its agents cannot use a clone on a machine; write a repository such as github.com/me/team in this rule, or name a runtime of kind relay`},
 		"without a runtime":      {"", "repos: [ local/my-app ]\n", `allowlist.yaml:1: repos[0].runtime: is required for local/my-app, a clone on a machine; name the runtime of its relay: { repo: local/my-app, runtime: NAME }`},
 		"wildcard":               {"", "repos: [ { repo: 'local/*', runtime: laptop } ]\n", `each clone of a machine is listed by its own name`},
 		"bad name":               {"", "repos: [ { repo: local/../x, runtime: laptop } ]\n", `write local/name: there is more than a name after local/`},
@@ -76,7 +76,7 @@ func TestRelayRuntimes(t *testing.T) {
 		"{ kind: relay, relay: desk, agent: a, tool_cap: 10001 }": `runtimes.r.tool_cap: "10001" is out of range`,
 		"{ kind: scripted, script: x, tool_cap: 40 }":             `runtimes.r.tool_cap: is not a setting of kind scripted`,
 		"{ kind: scripted }":                                      `runtimes.r.script: is required`,
-		"{ kind: relay, relay: called, agent: a }":                `runtimes.r.relay: "called" is a relay that the bridge calls at an address, which hosts no agents; let the machine join instead`,
+		"{ kind: relay, relay: called, agent: a }":                `runtimes.r.relay: "called" is a relay that the bridge calls at an address, and such a relay hosts no agents; let the machine join instead`,
 	} {
 		bridge := "runtimes: { r: " + entry + " }\nrelays: { called: { url: 'https://called.example.com', token: '${TOKEN}' } }\n"
 		if p, got := clone(t, bridge, "repos: []\n"); p != nil || len(got) != 1 || !strings.Contains(got[0], want) {
@@ -97,7 +97,7 @@ func TestClonesWithARelay(t *testing.T) {
 	}
 	for name, tt := range map[string]struct{ bridge, list, want string }{
 		"another":      {relayRuntime, strings.Replace(cloneRule, "laptop", "desk", 1), `repos[0].runtime: "desk" is not a runtime; add it below runtimes in bridge.yaml, with kind: relay`},
-		"scripted":     {scriptedRuntime, strings.Replace(cloneRule, "laptop", "team", 1), `repos[0].runtime: "team" is a runtime of kind scripted, which has no clones of a machine; name a runtime of kind relay`},
+		"scripted":     {scriptedRuntime, strings.Replace(cloneRule, "laptop", "team", 1), `repos[0].runtime: "team" is a runtime of kind scripted, and its agents cannot use a clone on a machine; name a runtime of kind relay`},
 		"orchestrator": {"orchestrators: [{ name: main, repo: local/x }]\n", "repos: []\n", `orchestrators[0].runtime: is not a runtime (for local/x, a clone on a machine)`},
 	} {
 		if p, got := clone(t, tt.bridge, tt.list); p != nil || len(got) != 1 || !strings.Contains(got[0], tt.want) {

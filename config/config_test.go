@@ -80,7 +80,7 @@ func TestWithoutCloudKey(t *testing.T) {
 	const (
 		main   = "operator: { listen: ':7400' }\norchestrators: [{ name: main, repo: github.com/me/env%s }]\n"
 		script = "runtimes: { team: { kind: scripted, script: x.yaml } }\n"
-		off    = "agents of the Cloud Agents API are off: a launch there is refused, and turns of agents that are there wait"
+		off    = "agents of the Cloud Agents API are off: the bridge refuses to launch them, and turns of existing ones wait"
 	)
 	for text, wanted := range map[string]bool{
 		fmt.Sprintf(main, ""):                                     true,
@@ -251,7 +251,7 @@ func TestBridgeProblems(t *testing.T) {
 		}},
 		"runtimes": {least + "listen: 127.0.0.1:0\nruntimes:\n  v1: {kind: scripted, script: s.yaml}\n  local: {kind: cli}\norchestrators: [{name: a, repo: github.com/a/b, runtime: locl}]", []string{
 			`runtimes.v1: is a name of the Cloud Agents API; choose another`, `runtimes.local.kind: "cli" is not known; use relay, chat or scripted`,
-			`orchestrators[0].runtime: "locl" is not a runtime; use cursor, local or v1`, `listen: "127.0.0.1:0" has no port of its own`,
+			`orchestrators[0].runtime: "locl" is not a runtime; use cursor, local or v1`, `listen: "127.0.0.1:0" has port 0, which is a new port at each start`,
 		}},
 		"tools":                        {least + "tools: {per_minute: 0}", []string{`bridge.yaml:3: tools.per_minute: "0" is out of range; use 1 to 1000000`}},
 		"mail":                         {least + "mail: {per_minute: 0, max_file: -1}", []string{`bridge.yaml:3: mail.per_minute: "0" is out of range; use 1 to 100000`, `bridge.yaml:3: mail.max_file: "-1" is out of range`}},
@@ -445,7 +445,7 @@ func TestAllowlistProblems(t *testing.T) {
 			`allowlist.yaml:8: agents.x.tree.open: "0" is out of range`,
 		}},
 		"agents": {"repos: [github.com/a/b]\nagents:\n  x: {}\n  y: {repos: 5}\n  z: {repos: ['*'], action: []}\n  '': {repos: []}", []string{
-			`agents: is not an agent's name`, "allowlist.yaml:3: agents.x: narrows nothing; write repos, actions or tree below it; [] allows nothing", `allowlist.yaml:4: agents.y.repos: "5" is a single value, not a list`,
+			`agents: is not an agent's name`, "allowlist.yaml:3: agents.x: has no repos, actions or tree, so it limits nothing; write repos, actions or tree below it; [] allows nothing", `allowlist.yaml:4: agents.y.repos: "5" is a single value, not a list`,
 			"allowlist.yaml:5: agents.z.action: is not a known key; did you mean actions?", `allowlist.yaml:5: agents.z.repos[0]: "*" is not a repository pattern`,
 		}},
 		"twice":             {"repos:\n- github.com/a/b\n- https://github.com/A/B.git", []string{`allowlist.yaml:3: repos[1]: "https://github.com/A/B.git" is listed already at allowlist.yaml:2; keep one of the two`}},

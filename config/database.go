@@ -28,7 +28,7 @@ func (c *checker) database(value string) {
 	case isURL:
 		c.problem("database", "", fmt.Sprintf("has the unknown scheme %+.40q", scheme+"://"), example)
 	case strings.HasPrefix(lower, "postgres:"), strings.HasPrefix(lower, "postgresql:"), strings.HasPrefix(lower, "postgres//"), strings.HasPrefix(lower, "postgresql//"):
-		c.problem("database", "", "is not a PostgreSQL address, because :// does not stand behind postgres", "write postgres://user@host:5432/database")
+		c.problem("database", "", "is not a PostgreSQL address, because postgres is not followed by ://", "write postgres://user@host:5432/database")
 	case strings.HasPrefix(lower, "file:"), strings.HasPrefix(value, ":"), strings.ContainsAny(value, "?"):
 		c.problem("database", "", "is neither a plain file name nor a PostgreSQL address", example)
 	default:
@@ -94,7 +94,7 @@ func wrongAddress(value string) (what, remedy string) {
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return "is not a PostgreSQL address, because what stands behind its ? is not well encoded", form + "?sslmode=require"
+		return "is not a PostgreSQL address, because the part after its ? is not well encoded", form + "?sslmode=require"
 	}
 	if mode, there := query["sslmode"]; there && !slices.Contains(sslmodes, mode[0]) {
 		return fmt.Sprintf("has the unknown sslmode %+.40q", mode[0]), "use one of " + strings.Join(sslmodes, ", ") + ": postgres://user@host:5432/database?sslmode=require"

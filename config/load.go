@@ -156,7 +156,7 @@ func orWithoutKey(problems []Problem) []Problem {
 func (b *Bridge) CloudOff() bool { return b.file == nil || !b.file.Has("cursor.key") }
 
 // cloudOff is what a bridge without a key for the Cloud Agents API does not do.
-const cloudOff = "agents of the Cloud Agents API are off: a launch there is refused, and turns of agents that are there wait"
+const cloudOff = "agents of the Cloud Agents API are off: the bridge refuses to launch them, and turns of existing ones wait"
 
 // CloudNotice says what is off without a key for the Cloud Agents API; "" with one. wanted reports whether an orchestrator
 // would live there; then Warnings has it, too.
@@ -278,7 +278,7 @@ func (b *Bridge) takesRule(rule policy.RepoRule) (reason, remedy string) {
 	r := b.Runtimes[rule.Runtime]
 	switch {
 	case r.Kind == kindChat && strings.HasPrefix(strings.ToLower(rule.Pattern), "local/"):
-		return "is a runtime of kind chat, whose agents have no clone of a machine", "write a repository such as github.com/me/team in this rule, or name a runtime of kind relay"
+		return "is a runtime of kind chat, and its agents cannot use a clone on a machine", "write a repository such as github.com/me/team in this rule, or name a runtime of kind relay"
 	case r.Kind == kindChat:
 		return "", ""
 	}
@@ -292,7 +292,7 @@ func (b *Bridge) hostsClones(runtime string) (reason, remedy string) {
 	case !known:
 		return "is not a runtime", "add it below runtimes in bridge.yaml, with kind: relay"
 	case r.Kind != kindRelay:
-		return "is a runtime of kind " + r.Kind + ", which has no clones of a machine", "name a runtime of kind relay"
+		return "is a runtime of kind " + r.Kind + ", and its agents cannot use a clone on a machine", "name a runtime of kind relay"
 	}
 	return "", ""
 }

@@ -89,7 +89,7 @@ func (c *checker) openAI(b *Bridge) {
 	c.listen("openai.listen", o.Listen)
 	for key, addr := range map[string]string{"listen": b.Listen, "operator.listen": b.Operator.Listen} {
 		if addr != "" && overlap(addr, o.Listen) {
-			c.problem("openai.listen", o.Listen, "takes the port of "+key+" ("+addr+")", "choose another port")
+			c.problem("openai.listen", o.Listen, "has the same port as "+key+" ("+addr+")", "choose another port")
 		}
 	}
 	o.URL = c.url("openai.url", o.URL)
@@ -116,7 +116,7 @@ func (c *checker) anonymous(o *OpenAI) {
 	c.name("openai.anonymous", o.Anonymous)
 	host, _, err := net.SplitHostPort(o.Listen)
 	if err == nil && !httpx.Loopback(host) {
-		c.problem("openai.anonymous", o.Anonymous, "would let other machines in without a token", "listen on "+sampleOpenAI+", or remove it")
+		c.problem("openai.anonymous", o.Anonymous, "would let other machines in without a token", "set openai.listen to "+sampleOpenAI+", or remove openai.anonymous")
 	}
 }
 
@@ -185,7 +185,7 @@ func (c *checker) upstreamModels(at string, u Upstream) {
 			}
 		}
 		if strings.HasPrefix(n, "agent/") || strings.HasPrefix(n, "cloud/") {
-			c.problem(at+".models."+n, n, "begins like the names of agents", "choose another name")
+			c.problem(at+".models."+n, n, "begins with agent/ or cloud/, as only names of agents do", "choose another name")
 		}
 		if u.Kind != UpstreamCursor && (m.MaxMode || len(m.Parameters) > 0) {
 			c.problem(at+".models."+n, n, "has max_mode or parameters, which are for kind cursor", "remove them")

@@ -51,7 +51,7 @@ func TestOpenAI(t *testing.T) {
 	for name, tt := range map[string]struct{ openai, want string }{
 		"no address":         {agents, "openai.listen: is required"},
 		"no port":            {"listen: 'here', " + agents, "openai.listen: \"here\" is not an address"},
-		"port of the bridge": {"listen: '127.0.0.1:7410', " + agents, "takes the port of listen"},
+		"port of the bridge": {"listen: '127.0.0.1:7410', " + agents, "has the same port as listen"},
 		"open to all":        {"listen: '0.0.0.0:18741', anonymous: seed, " + agents, "would let other machines in without a token"},
 		"nothing behind it":  {listen + "anonymous: seed", "openai.upstreams: is required"},
 		"unknown kind":       {listen + "upstreams: { a: { kind: gpt } }", "use chat, agent, cloud or cursor"},
@@ -61,7 +61,7 @@ func TestOpenAI(t *testing.T) {
 		"key in the file":    {listen + "upstreams: { a: { kind: chat, url: 'https://x.example/v1', key: sk-model } }", "openai.upstreams.a.key"},
 		"empty key":          {listen + "upstreams: { a: { kind: chat, url: 'https://x.example/v1', key: '${EMPTY}' } }", "openai.upstreams.a.key"},
 		"of another kind":    {listen + "upstreams: { a: { kind: agent, url: 'https://x.example' } }", "openai.upstreams.a.url: is not a setting of kind agent"},
-		"name of an agent":   {listen + "upstreams: { a: { kind: chat, url: 'https://x.example/v1', models: { agent/x: {} } } }", "begins like the names of agents"},
+		"name of an agent":   {listen + "upstreams: { a: { kind: chat, url: 'https://x.example/v1', models: { agent/x: {} } } }", "begins with agent/ or cloud/, as only names of agents do"},
 		"no repositories":    {listen + "upstreams: { a: { kind: cloud } }", "openai.upstreams.a.repos: is required"},
 		"not a repository":   {listen + "upstreams: { a: { kind: cloud, repos: { app: x } } }", "is not a repository"},
 		"unpublished":        {listen + "upstreams: { a: { kind: cursor, key: '${MODEL_KEY}' } }", "openai.upstreams.a.i_know: is required: this kind speaks a protocol"},

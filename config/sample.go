@@ -63,7 +63,7 @@ func (v SampleValues) withDefaults() SampleValues {
 }
 
 const sampleBridge = `# bridge.yaml: how the bridge runs. drawbridge check tells all problems at once.
-# Secrets never stand here: write ${VAR} for the environment, ${file:path} for a
+# Do not write secrets here: use ${VAR} for the environment, ${file:path} for a
 # file beside this one.
 
 listen: %s # agents' tools, webhooks and relays; a proxy may show it to the world
@@ -82,7 +82,7 @@ cursor:
   # model: a name that the account offers; without it the account's default
   timeout: 150s
 
-# How often a running agent is asked for, at first and at most.
+# How often the bridge looks at a running agent: the shortest and the longest wait.
 poll: { min: 10s, max: 60s }
 
 # The root agents. Only you launch on their repositories.
@@ -113,7 +113,7 @@ log: { level: info }
 `
 
 const sampleDialIn = `# A machine that runs actions joins by itself: drawbridge relay token laptop.
-# One stands here only when the bridge has to call it at an address:
+# List one here only if the bridge has to call it at an address:
 # relays: { desk: { url: "https://desk.example.com:7420", token: "${file:desk.token}" } }`
 
 const sampleCalled = `# The machines that run actions and that the bridge calls.
@@ -126,7 +126,7 @@ relays:
 // the references in it lead to secrets of the right length.
 func SampleBridge(v SampleValues) string {
 	v = v.withDefaults()
-	public := "# public_url: https://bridge.example.com # lets v0 launches report by webhook, and gives v1 launches a door"
+	public := "# public_url: https://bridge.example.com # lets v0 launches report by webhook, and v1 launches use the tools at /mcp"
 	if v.PublicURL != "" {
 		public = "public_url: " + yamlText(v.PublicURL)
 	}
@@ -161,7 +161,7 @@ limits:
   # All agents under one root together; tokens and cost_usd are without a bound unless written.
   tree: { launches: 100, open: 10, turns: 500 }
 
-# Less for single agents and all that they launch; never more.
+# Tighter limits for single agents and all that they launch.
 agents: {}
 #  docs-bot: { repos: [github.com/me/docs], actions: [], tree: { launches: 5 } }
 `

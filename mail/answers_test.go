@@ -214,7 +214,7 @@ func livesAtV0(w *world) {
 // TestMuteRecipients: the answer to a synchronous message says at once who cannot answer, and why.
 func TestMuteRecipients(t *testing.T) {
 	t.Parallel()
-	noDoor := "bob cannot answer now: it has no door to the bridge, and so no tool to answer with"
+	noDoor := "bob cannot answer now: it is not connected to the bridge's tools, so it cannot answer"
 	tests := []struct {
 		name, why string
 		options   mail.Options
@@ -288,7 +288,7 @@ func TestMuteRecipients(t *testing.T) {
 		w.deliver()
 		w.send("bob", mail.Draft{To: "ann", Text: "aye"})
 		w.deliver()
-		holds(t, w.prompt("ann"), "| aye", "1 of 2 came; none from cy (it has no door")
+		holds(t, w.prompt("ann"), "| aye", "1 of 2 answers came; none from cy (it is not connected")
 	})
 }
 

@@ -17,7 +17,7 @@ func (p *post) fileRoom(size int64) error {
 	const remedy = "ask the operator to delete old ones (`drawbridge message delete fil_…`), or send the text in a message"
 	switch {
 	case count >= p.o.FilesPer:
-		return bridge.Errorf(bridge.Conflict, "the bridge keeps %d files that you handed over, which is the limit; "+remedy, count)
+		return bridge.Errorf(bridge.Conflict, "the bridge keeps %d files that you sent, which is the limit; "+remedy, count)
 	case bytes+size > p.o.FileBytes:
 		return bridge.Errorf(bridge.Conflict, "your files hold %d bytes, and this one would exceed the limit of %d; "+remedy, bytes, p.o.FileBytes)
 	}

@@ -167,7 +167,7 @@ func (p *post) sayTo(who, text string) (Sent, error) {
 		return Sent{}, err
 	}
 	if a.State == bridge.AgentGated || a.State == bridge.AgentFailed {
-		return Sent{}, bridge.Errorf(bridge.Conflict, "agent %s is %s and no message gives it a turn; use `drawbridge say %s`, which does", a.Name, a.State, a.Name)
+		return Sent{}, bridge.Errorf(bridge.Conflict, "agent %s is %s, so a message does not start a turn; use `drawbridge say %s` instead", a.Name, a.State, a.Name)
 	}
 	m := p.message(bridge.MailDirect, text)
 	m.To = []bridge.AgentID{a.ID}
@@ -195,7 +195,7 @@ func checkEmoji(emoji string) error {
 			// The joiner and the variation selector hold an emoji together.
 			return unicode.IsSpace(r) || (!unicode.IsGraphic(r) && r != '\u200d' && r != '\ufe0f')
 		}) {
-		return bridge.Errorf(bridge.Invalid, "%+.80q is no emoji; use one such as 👍 or a short code such as :+1:", emoji)
+		return bridge.Errorf(bridge.Invalid, "%+.80q is not an emoji; use one such as 👍 or a short code such as :+1:", emoji)
 	}
 	return nil
 }
@@ -351,7 +351,7 @@ func (p *post) own(id bridge.MessageID) (bridge.Message, error) {
 		err = bridge.ErrNoRow
 	}
 	if p.byUser() {
-		return m, noRow(err, bridge.Errorf(bridge.NotFound, "there is no message %+.60q; `drawbridge mail` and `drawbridge channels show` tell ids", id))
+		return m, noRow(err, bridge.Errorf(bridge.NotFound, "there is no message %+.60q; `drawbridge mail` and `drawbridge channels show` list ids", id))
 	}
 	return m, noRow(err, bridge.Errorf(bridge.NotFound, "you wrote no message %+.60q", id))
 }

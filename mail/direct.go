@@ -322,9 +322,9 @@ func (p *post) release(m bridge.Message, letters []bridge.Letter) error {
 	if len(missing) > 0 {
 		over := "The time for answers to your broadcast %s is over"
 		if early {
-			over = "Nobody is left who could answer your broadcast %s now"
+			over = "No other agent can answer your broadcast %s now"
 		}
-		text = words.Say(over+": %d of %d came; none from %s. What comes later comes by itself.",
+		text = words.Say(over+": %d of %d answers came; none from %s. Later answers reach you as separate messages.",
 			m.ID, len(letters)-len(missing), len(letters), words.Own(strings.Join(missing, ", ")))
 	}
 	if err := p.Record(bridge.EventJoined, sender, bridge.Event{Turn: m.Turn, Text: string(text), Fields: map[string]string{"message": string(m.ID)}}); err != nil {

@@ -168,7 +168,7 @@ func testJoinedBroadcastEndsAtItsDeadline(t *testing.T, begin beginner) {
 	before := len(w.turns("ann"))
 	w.pass(2 * time.Minute)
 	equal(t, "turns of ann", len(w.turns("ann")), before+1)
-	holds(t, w.prompt("ann"), "| aye", "The time for answers to your broadcast "+string(sent.Message.ID)+" is over: 1 of 2 came; none from cy.")
+	holds(t, w.prompt("ann"), "| aye", "The time for answers to your broadcast "+string(sent.Message.ID)+" is over: 1 of 2 answers came; none from cy.")
 	w.turnOver()
 	w.send("cy", mail.Draft{To: "ann", Text: "sorry, late", ReplyTo: sent.Message.ID})
 	w.deliver()

@@ -84,7 +84,7 @@ func (s *Service) handedOver(ctx context.Context, from bridge.AgentID) (f bridge
 		f, err = tx.File(m.Files[0].ID)
 		return err
 	})
-	return f, m, noRow(err, bridge.Errorf(bridge.NotFound, "the file that you handed over under this idempotency_key was deleted meanwhile; hand it over under another key"))
+	return f, m, noRow(err, bridge.Errorf(bridge.NotFound, "the file that you sent with this idempotency_key was deleted; send it again with another key"))
 }
 
 // mayTransfer refuses what cannot be delivered before anything is copied.
@@ -150,9 +150,9 @@ func (s *Service) handOver(ctx context.Context, f *bridge.File, d FileDraft) (br
 		how := words.Say("fetch it with GET %s at the address of your MCP server, with your token:", FilePath(f.ID))
 		switch tokenless := s.o.Tokenless != nil && s.o.Tokenless(to.Runtime); {
 		case tokenless && short:
-			text, how = strings.TrimRight(text, "\n")+"\n\n"+shown, "you hold no token to fetch it with, so its text stands here:"
+			text, how = strings.TrimRight(text, "\n")+"\n\n"+shown, "you have no token to fetch it with, so here is its text:"
 		case tokenless:
-			how = words.Say("you hold no token to fetch it with, and it is not a text of at most %d bytes; ask the sender to commit it, or to send you the part that you need:", maxShown)
+			how = words.Say("you have no token to fetch it with, and it is not a text of at most %d bytes; ask the sender to commit it, or to send you the part that you need:", maxShown)
 		}
 		m = p.message(bridge.MailDirect, strings.TrimRight(text, "\n"))
 		m.To, m.Files = []bridge.AgentID{to.ID}, []bridge.Attachment{{ID: f.ID, Type: typeOf(f.Name), Name: f.Name, Size: f.Size}}
@@ -281,7 +281,7 @@ func (s *Service) checkOpened(root *os.Root, rel, source string, f *os.File) err
 func (s *Service) checkSource(source string, info fs.FileInfo) error {
 	switch {
 	case !info.Mode().IsRegular():
-		return bridge.Errorf(bridge.Denied, "%+.200q is no regular file; pack a folder into an archive first", source)
+		return bridge.Errorf(bridge.Denied, "%+.200q is not a regular file; pack a folder into an archive first", source)
 	case links(info) > 1:
 		// Its other name may stand anywhere on the disk, where no os.Root can see it.
 		return bridge.Errorf(bridge.Denied, "%+.200q has other names (hard links), so the bridge cannot tell whether it belongs to your workspace; send a copy", source)

@@ -245,13 +245,13 @@ func TestFilesForAgentsWithoutAToken(t *testing.T) {
 	t.Parallel()
 	w := newFileWorld(t, mail.Options{Files: filepath.Join(t.TempDir(), "files"), MaxFile: 1 << 20, PerPair: -1, Tokenless: func(string) bool { return true }})
 	w.team("ann", "bob")
-	const nothing = "you hold no token to fetch it with, and it is not a text of at most 16384 bytes; ask the sender"
+	const nothing = "you have no token to fetch it with, and it is not a text of at most 16384 bytes; ask the sender"
 	for name, c := range map[string]struct{ content, want string }{
-		"text":     {"the plan\nLOCAL_ACTION: backup\n", "so its text stands here:\n| text, 30 bytes, sha256 "},
+		"text":     {"the plan\nLOCAL_ACTION: backup\n", "so here is its text:\n| text, 30 bytes, sha256 "},
 		"binary":   {"\xff\x00", nothing},
 		"nul":      {"a\x00b", nothing},
 		"too long": {strings.Repeat("x", 16<<10+1), nothing},
-		"empty":    {"", "so its text stands here:\n| empty, 0 bytes, sha256 "},
+		"empty":    {"", "so here is its text:\n| empty, 0 bytes, sha256 "},
 	} {
 		_, m, err := w.mail.Transfer(w.ctx, w.id("ann"), mail.FileDraft{To: "bob", Source: name, Content: strings.NewReader(c.content)})
 		if err != nil {

@@ -26,7 +26,7 @@ func testJoinedBroadcastCountsTheSilent(t *testing.T, begin beginner) {
 	}
 	told := func(id string, here int, missing string) {
 		t.Helper()
-		holds(t, w.prompt("ann"), fmt.Sprintf("Nobody is left who could answer your broadcast %s now: %d of 3 came; none from %s. What comes later comes by itself.", id, here, missing))
+		holds(t, w.prompt("ann"), fmt.Sprintf("No other agent can answer your broadcast %s now: %d of 3 answers came; none from %s. Later answers reach you as separate messages.", id, here, missing))
 		w.turnOver()
 	}
 

@@ -36,7 +36,7 @@ func (s *Service) write(ctx context.Context, from bridge.AgentID, fn func(*post)
 			return err
 		}
 		if tree.Stopped() {
-			return bridge.Errorf(bridge.Conflict, "the operator stopped this tree of agents; nothing is sent until it is resumed")
+			return bridge.Errorf(bridge.Conflict, "the operator stopped this tree of agents; you can send messages again when the operator resumes the tree")
 		}
 		return fn(p)
 	})

@@ -44,7 +44,7 @@ func TestListAllowedSaysWhoApproves(t *testing.T) {
 	got := good[mcpserver.Allowed](w, w.connect("main", newEra, ""), "list_allowed", nil)
 	want := map[string][]string{
 		"backup_script": {"at its relay the operator or a person at the machine"},
-		"free":          {"at its relay the operator, and a person at the machine if its file says either"},
+		"free":          {"at its relay the operator, or also a person at the machine if the relay's file says approve_by: either"},
 		"lock_screen":   {"the operator", "at its relay a person at the machine"},
 	}
 	if diff := cmp.Diff(want, got.Approvals); diff != "" {

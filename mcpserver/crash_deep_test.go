@@ -58,7 +58,7 @@ func TestAFloodOfCommands(t *testing.T) {
 		}
 	}
 	ask := args{"repo": "github.com/me/my-app", "prompt": "Work."}
-	if r := w.call(s, "launch_agent", ask); !r.IsError || !strings.Contains(words(r), "rate_limited: 1000 commands were asked for in this turn") {
+	if r := w.call(s, "launch_agent", ask); !r.IsError || !strings.Contains(words(r), "rate_limited: you asked for 1000 commands in this turn") {
 		t.Errorf("launch_agent: %s", words(r))
 	}
 	if _, err := w.engine.Say(t.Context(), main.ID, "Go on."); err != nil {

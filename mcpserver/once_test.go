@@ -58,7 +58,7 @@ func TestMadeOnceUnderAKey(t *testing.T) {
 	send := args{"recipient": "bob", "text": "one", "sync": true, "idempotency_key": "key of send_message"}
 	good[any](w, ann, "send_message", send) // what is left out and has a default is the same
 	send["text"] = "another"
-	if r := w.call(ann, "send_message", send); !r.IsError || !strings.Contains(words(r), `conflict: you gave the idempotency_key "key of send_message" with other arguments before, and that was done: it made msg_`) {
+	if r := w.call(ann, "send_message", send); !r.IsError || !strings.Contains(words(r), `conflict: you already used the idempotency_key "key of send_message" with other arguments, and that call made msg_`) {
 		t.Errorf("another message under the same key: %s", words(r))
 	}
 	send["recipient"] = "nobody"
@@ -143,7 +143,7 @@ func TestAskedOnceUnderAKey(t *testing.T) {
 		t.Errorf("set again: %+v, the first was %+v", again, set)
 	}
 	launch["prompt"] = "Other work."
-	if r := w.call(boss, "launch_agent", launch); !r.IsError || !strings.Contains(words(r), "it made "+launched.CommandID) {
+	if r := w.call(boss, "launch_agent", launch); !r.IsError || !strings.Contains(words(r), "that call made "+launched.CommandID) {
 		t.Errorf("something else under the key: %s", words(r))
 	}
 	// What was refused was not done.

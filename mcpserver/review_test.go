@@ -89,7 +89,7 @@ func TestSpawnDoesNotEcho(t *testing.T) {
 		turns, err := tx.Turns(bridge.TurnFilter{Agent: main.ID, Limit: 1})
 		return err == nil && len(turns) > 0 && strings.Contains(turns[0].Sent, "Sell the house")
 	})
-	if held := good[mcpserver.Spawned](w, boss, "spawn_agent", spawn("seller", " Sell the house.\n")); held.Status != "held" || !strings.Contains(held.Reason, "must not command") {
+	if held := good[mcpserver.Spawned](w, boss, "spawn_agent", spawn("seller", " Sell the house.\n")); held.Status != "held" || !strings.Contains(held.Reason, "must not start commands") {
 		t.Errorf("spawn_agent: %+v", held)
 	}
 	if held := good[mcpserver.Asked](w, boss, "launch_agent", args{"repo": "github.com/me/my-app", "prompt": "Sell the house."}); held.Status != "held" {

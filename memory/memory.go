@@ -175,7 +175,7 @@ func (s *Service) bytesFit(tx *bridge.Scene, agent bridge.AgentID) error {
 		return fmt.Errorf("read size of memory: %w", err)
 	}
 	if n > s.o.Bytes {
-		return bridge.Errorf(bridge.Conflict, "the memory would hold %d bytes; at most %d are allowed; replace a block by a shorter one, or ask the operator to delete some (`drawbridge memory AGENT --forget psg_…` or `--forget-block LABEL`)", n, s.o.Bytes)
+		return bridge.Errorf(bridge.Conflict, "the memory would hold %d bytes; at most %d are allowed; replace a block with a shorter one, or ask the operator to delete some (`drawbridge memory AGENT --forget psg_…` or `--forget-block LABEL`)", n, s.o.Bytes)
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (s *Service) room(tx *bridge.Scene, agent bridge.AgentID) error {
 		return fmt.Errorf("read blocks: %w", err)
 	}
 	if len(all) >= s.o.Blocks {
-		return bridge.Errorf(bridge.Conflict, "the agent has %d blocks, which is the most; write into one that is there, or store passages. The operator deletes one with `drawbridge memory AGENT --forget-block LABEL`", len(all))
+		return bridge.Errorf(bridge.Conflict, "the agent has %d blocks, which is the limit; write into an existing block, or store passages; delete a block with `drawbridge memory AGENT --forget-block LABEL`", len(all))
 	}
 	return nil
 }
@@ -281,7 +281,7 @@ func (s *Service) fits(tx *bridge.Scene, p bridge.Passage) error {
 		return fmt.Errorf("count passages: %w", err)
 	}
 	if n > s.o.Passages {
-		return bridge.Errorf(bridge.Conflict, "you have stored %d passages, which is the most; ask the operator to delete some (`drawbridge memory AGENT --forget psg_…`)", s.o.Passages)
+		return bridge.Errorf(bridge.Conflict, "you have stored %d passages, which is the limit; ask the operator to delete some (`drawbridge memory AGENT --forget psg_…`)", s.o.Passages)
 	}
 	return nil
 }

@@ -151,7 +151,7 @@ func (d *Door) routes() http.Handler {
 	}).Methods(http.MethodGet)
 	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeError(w, r, noPath(r)) })
 	r.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, r, &upstream.Error{Status: http.StatusMethodNotAllowed, Type: typeInvalid, Code: "method_not_allowed", Message: r.Method + " is not for " + r.URL.Path, NothingHappened: true})
+		writeError(w, r, &upstream.Error{Status: http.StatusMethodNotAllowed, Type: typeInvalid, Code: "method_not_allowed", Message: r.Method + " is not allowed on " + r.URL.Path, NothingHappened: true})
 	})
 	return r
 }
@@ -203,7 +203,7 @@ func (d *Door) forgetOld(ctx context.Context, at time.Time) time.Time {
 	}
 	n, err := d.o.Records.Forget(ctx, now.Add(-keepFor), forgetAtOnce)
 	if err != nil && ctx.Err() == nil {
-		d.o.Log.Warn().Err(err).Msg("old turns of the OpenAI-compatible door are not deleted; the next hour tries again")
+		d.o.Log.Warn().Err(err).Msg("the bridge could not delete old turns of the OpenAI-compatible endpoint; it tries again in an hour")
 	}
 	if err == nil && n == forgetAtOnce {
 		return now
@@ -243,7 +243,7 @@ func (d *Door) mine() []string {
 func (d *Door) holdOn(ctx context.Context) {
 	if ids := d.mine(); len(ids) > 0 {
 		if _, err := d.o.Records.Hold(ctx, d.holder, ids, d.now().Add(holdFor)); err != nil && ctx.Err() == nil {
-			d.o.Log.Warn().Err(err).Msg("the turns of the OpenAI-compatible door are not held on to; another replica may take them over")
+			d.o.Log.Warn().Err(err).Msg("the bridge could not renew its hold on turns of the OpenAI-compatible endpoint; another replica may take them over")
 		}
 	}
 }
@@ -254,7 +254,7 @@ func (d *Door) letGo(ctx context.Context) {
 	defer cancel()
 	if ids := d.mine(); len(ids) > 0 {
 		if _, err := d.o.Records.Hold(ctx, d.holder, ids, d.now().Add(-time.Second)); err != nil {
-			d.o.Log.Warn().Err(err).Msg("turns of the OpenAI-compatible door go on only when their hold has run out")
+			d.o.Log.Warn().Err(err).Msg("the bridge could not release turns of the OpenAI-compatible endpoint; they go on when their hold has run out")
 		}
 	}
 }

@@ -43,7 +43,7 @@ func tokenOf(ctx context.Context) Token {
 func (g *edge) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if why := g.guard.Refusal(r, g.origins...); why != "" {
-			writeError(w, r, failure(http.StatusForbidden, typePermission, "origin_not_allowed", why+"; a page of another site needs a line in openai.origins of bridge.yaml"))
+			writeError(w, r, failure(http.StatusForbidden, typePermission, "origin_not_allowed", why+"; to allow a page of another site, add its origin to openai.origins in bridge.yaml"))
 			return
 		}
 		if httpx.Listed(r, g.origins) {
@@ -111,7 +111,7 @@ func (g *edge) token(r *http.Request) (Token, error) {
 			"the client sent a reference to the variable "+name+" in the place of the token; set the variable where the client starts")
 	}
 	if !strings.EqualFold(scheme, "Bearer") || secret == "" {
-		return Token{}, bridge.Errorf(bridge.Unauthenticated, "the Authorization header must be Bearer and a token; drawbridge token --openai NAME makes one")
+		return Token{}, bridge.Errorf(bridge.Unauthenticated, "the Authorization header must be Bearer dbo_…; drawbridge token --openai NAME makes a token")
 	}
 	return g.keys.Holder(r.Context(), secret)
 }

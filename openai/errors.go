@@ -90,7 +90,7 @@ func shown(err error) *upstream.Error {
 	switch {
 	case passing.MatchString(out.Message):
 		out.Said = out.Error()
-		out.Message = "the backend failed after it may have begun; the bridge's log says why; look before you ask again"
+		out.Message = "the backend failed, and may have begun the request; look into the bridge's log before you send it again"
 	case !passing.MatchString(out.Said):
 		out.Message, out.Said = out.Error(), ""
 	}
@@ -171,7 +171,7 @@ func (s *savedError) error() error {
 }
 
 // errStopping ends requests when the bridge stops.
-var errStopping = &upstream.Error{Type: typeServer, Code: "stopping", Message: "the bridge stops; the turn goes on where it can, and the same request gets its answer"}
+var errStopping = &upstream.Error{Type: typeServer, Code: "stopping", Message: "the bridge is stopping; once it runs again, send the same request for the answer"}
 
 // mustJSON encodes what cannot fail to encode.
 func mustJSON(v any) []byte {
@@ -189,5 +189,5 @@ func failure(status int, kind, code, message string) error {
 
 // noPath answers for an address where nothing is.
 func noPath(r *http.Request) error {
-	return failure(http.StatusNotFound, typeInvalid, "unknown_url", "there is nothing at "+quoted(r.URL.Path)+"; this door serves /v1/chat/completions, /v1/responses, /v1/models and /v1/tool_results")
+	return failure(http.StatusNotFound, typeInvalid, "unknown_url", "this endpoint has no path "+quoted(r.URL.Path)+"; it serves /v1/chat/completions, /v1/responses, /v1/models and /v1/tool_results")
 }

@@ -221,7 +221,7 @@ func (d *Door) refuseOverBudget(ctx context.Context, t Token, now time.Time) err
 			return err
 		}
 		if turns >= int64(t.PerMinute) {
-			return limited("rate_limit_exceeded", fmt.Sprintf("the token %s may begin %d in a minute, and has; wait", t.Name, t.PerMinute), 20*time.Second)
+			return limited("rate_limit_exceeded", fmt.Sprintf("the token %s may begin at most %d turns a minute; wait a moment", t.Name, t.PerMinute), 20*time.Second)
 		}
 	}
 	if t.Budget > 0 {
@@ -350,13 +350,13 @@ func (d *Door) running(r *run, l *leg, turn upstream.Turn) {
 	l.change(func() { l.begun = true })
 	for _, c := range r.undo.Calls { // their requests are not needed any more
 		if err := d.o.Records.SetState(d.base, l.session, BodyKey(c.Turn), nil); err != nil {
-			d.o.Log.Warn().Err(err).Str("turn", c.Turn).Msg("the request of a turn is kept, though nothing needs it")
+			d.o.Log.Warn().Err(err).Str("turn", c.Turn).Msg("the bridge could not delete the request of a turn, which is no longer needed")
 		}
 	}
 	if by := turn.Ref(); by != "" {
 		raw := string(mustJSON(ref{Backend: r.backend.Name, Root: r.root, Ref: by}))
 		if err := d.save(d.base, l, nil, func(t *Turn) { t.Ref, t.State = raw, TurnRunning }); err != nil {
-			d.o.Log.Warn().Err(err).Str("turn", l.id).Msg("by what a turn is resumed is not recorded")
+			d.o.Log.Warn().Err(err).Str("turn", l.id).Msg("the bridge could not record the reference by which it resumes a turn")
 		}
 	}
 	d.pump(r)
@@ -372,7 +372,7 @@ func (d *Door) failStart(r *run, l *leg, cause error) {
 		ctx, done := d.lasting()
 		defer done()
 		if err := d.takeBack(ctx, r.undo, l.id); err != nil {
-			d.o.Log.Warn().Err(err).Str("turn", l.id).Msg("results of tools count as taken, though the backend refused them; send the whole conversation again")
+			d.o.Log.Warn().Err(err).Str("turn", l.id).Msg("tool results are recorded as taken, but the backend refused them; send the whole conversation again")
 		}
 	}
 	d.close(l, e, nil, func(t *Turn) {
@@ -423,7 +423,7 @@ func (d *Door) takeOver(ctx context.Context, at time.Time) {
 	left, err := d.o.Records.Left(ctx, at, 1000)
 	if err != nil {
 		if ctx.Err() == nil {
-			d.o.Log.Warn().Err(err).Msg("turns that a process left are not known")
+			d.o.Log.Warn().Err(err).Msg("the bridge could not look for the turns of ended processes")
 		}
 		return
 	}
@@ -484,7 +484,7 @@ func (d *Door) resumable(row Turn) (*run, upstream.Request, error) {
 	by := refOf(row)
 	at := slices.IndexFunc(d.o.Backends, func(b Backend) bool { return b.Name == by.Backend })
 	if at < 0 {
-		return nil, upstream.Request{}, &upstream.Error{Type: typeServer, Code: "backend_gone", Message: "the backend of this turn is not configured any more"}
+		return nil, upstream.Request{}, &upstream.Error{Type: typeServer, Code: "backend_gone", Message: "bridge.yaml no longer has the backend of this turn; begin a new conversation with another model"}
 	}
 	b := d.o.Backends[at]
 	q := upstream.Request{Turn: by.Root, Session: row.Session, Token: row.Token, Model: strings.TrimPrefix(row.Model, b.Prefix), State: state{d.o.Records, row.Session}}

@@ -43,7 +43,7 @@ func TestRequestItems(t *testing.T) {
 		"old functions":           {`{"model":"m","functions":[{}],"messages":[` + user + `]}`, 400, `"param":"functions"`},
 		"audio":                   {`{"model":"m","modalities":["text","audio"],"messages":[` + user + `]}`, 400, `"param":"audio"`},
 		"logprobs":                {`{"model":"m","logprobs":true,"messages":[` + user + `]}`, 400, `"param":"logprobs"`},
-		"broken image":            {`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,?"}}]}]}`, 400, "not base64"},
+		"broken image":            {`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,?"}}]}]}`, 400, "no valid base64"},
 		"a file":                  {`{"model":"m","messages":[{"role":"user","content":[{"type":"file"}]}]}`, 400, "messages[0].content[0].type"},
 		"unknown tool":            {`{"model":"m","tools":[` + bash + `],"tool_choice":{"function":{"name":"sh"}},"messages":[` + user + `]}`, 400, "not among tools"},
 		"two of a name":           {`{"model":"m","tools":[` + bash + `,` + bash + `],"messages":[` + user + `]}`, 400, "two tools are named"},

@@ -59,17 +59,17 @@ func (t Token) check() error {
 	case !tokenName.MatchString(t.Name):
 		return bridge.Errorf(bridge.Invalid, "%q is not a name for a token: use 1 to 64 of a-z, 0-9, _ . and -", t.Name)
 	case len(t.Models) > maxTokenModels:
-		return bridge.Errorf(bridge.Invalid, "a token lists at most %d models, this one %d: end a name with * to cover several", maxTokenModels, len(t.Models))
+		return bridge.Errorf(bridge.Invalid, "a token may list at most %d models, and this one lists %d: end a name with * to cover several models", maxTokenModels, len(t.Models))
 	case t.Budget < 0 || t.Budget > maxBudget:
-		return bridge.Errorf(bridge.Invalid, "the budget is 0 (unlimited) to %d tokens a day", int64(maxBudget))
+		return bridge.Errorf(bridge.Invalid, "the budget must be 0 (unlimited) to %d tokens a day", int64(maxBudget))
 	case t.PerMinute < 0 || t.PerMinute > maxPerMinute:
-		return bridge.Errorf(bridge.Invalid, "the rate is 0 (unlimited) to %d turns a minute", maxPerMinute)
+		return bridge.Errorf(bridge.Invalid, "the rate must be 0 (unlimited) to %d turns a minute", maxPerMinute)
 	case t.SpeaksFor != "" && t.SpeaksFor != SpeaksForOperator:
 		return bridge.Errorf(bridge.Invalid, "a token can speak only for %q, not for %q; correct the name, or leave it out", SpeaksForOperator, t.SpeaksFor)
 	}
 	for _, m := range t.Models {
 		if !modelNames.MatchString(m) {
-			return bridge.Errorf(bridge.Invalid, "%q is not the name of a model: use visible ASCII characters, and * at the end alone", m)
+			return bridge.Errorf(bridge.Invalid, "%q is not the name of a model: use visible ASCII characters, and * only at the end", m)
 		}
 	}
 	return nil
@@ -98,7 +98,7 @@ func (k Keyring) Mint(ctx context.Context, t Token) (secret string, made Token, 
 func (k Keyring) Holder(ctx context.Context, secret string) (Token, error) {
 	t, err := k.Records.TokenBy(ctx, hashSecret(secret))
 	if errors.Is(err, ErrNoToken) || err == nil && !t.RevokedAt.IsZero() {
-		return Token{}, bridge.Errorf(bridge.Unauthenticated, "this token opens nothing here: make one with drawbridge token --openai NAME")
+		return Token{}, bridge.Errorf(bridge.Unauthenticated, "this token is unknown or revoked: make a new one with drawbridge token --openai NAME")
 	}
 	if err != nil {
 		return Token{}, err
@@ -114,7 +114,7 @@ func (k Keyring) Named(ctx context.Context, name string) (Token, error) {
 	}
 	at := slices.IndexFunc(list, func(t Token) bool { return t.Name == name && t.RevokedAt.IsZero() })
 	if at < 0 {
-		return Token{}, bridge.Errorf(bridge.NotFound, "no token in force is named %q: drawbridge token --openai --list shows all", name)
+		return Token{}, bridge.Errorf(bridge.NotFound, "there is no valid token named %q: drawbridge token --openai --list shows all tokens", name)
 	}
 	return list[at], nil
 }

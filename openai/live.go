@@ -94,7 +94,7 @@ func (l *leg) add(e upstream.Event) (err error) {
 // piece takes a piece of a call: the first one of an index opens it and gets the door's id, later ones are more of its arguments.
 func (l *leg) piece(e *upstream.Event) error {
 	if e.Index < 0 || e.Index > len(l.calls) || e.Index >= maxTools {
-		return &upstream.Error{Type: typeUpstream, Code: "broken_answer", Message: "the backend's calls of tools are out of order"}
+		return &upstream.Error{Type: typeUpstream, Code: "broken_answer", Message: "the backend sent its tool calls out of order; send the request again as a new one"}
 	}
 	if e.Index == len(l.calls) {
 		if l.offered != nil && !l.offered[e.Name] {
@@ -108,7 +108,7 @@ func (l *leg) piece(e *upstream.Event) error {
 	c := &l.calls[e.Index]
 	c.Arguments = append(c.Arguments, e.Arguments...)
 	if len(c.Arguments) > maxArguments {
-		return &upstream.Error{Type: typeUpstream, Code: "arguments_too_long", Message: fmt.Sprintf("the arguments of a call have more than %d bytes", maxArguments)}
+		return &upstream.Error{Type: typeUpstream, Code: "arguments_too_long", Message: fmt.Sprintf("the model called a tool with more than %d bytes of arguments", maxArguments)}
 	}
 	return nil
 }
@@ -530,7 +530,7 @@ func (d *Door) close(l *leg, failed *upstream.Error, calls []CallRow, end func(*
 	if err != nil {
 		d.o.Log.Error().Err(err).Str("turn", l.id).Msg("the end of a turn is not recorded")
 		if failed == nil {
-			failed = &upstream.Error{Type: typeAPI, Status: upstream.StatusUnclear, Code: "not_recorded", Message: "the answer came and could not be recorded; the bridge's log says why"}
+			failed = &upstream.Error{Type: typeAPI, Status: upstream.StatusUnclear, Code: "not_recorded", Message: "the answer came, but the bridge could not record it; its log says why"}
 		}
 	}
 	l.change(func() { l.begun, l.over, l.failed = true, true, failed })

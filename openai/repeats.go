@@ -79,7 +79,7 @@ func (d *Door) repeated(ctx context.Context, token string, turns []Turn, c claim
 	}
 	for _, t := range turns {
 		if c.key != "" && t.Key == c.key && t.Body != c.body {
-			return nil, unprocessable("", "idempotency_key_reused", "this Idempotency-Key was used for another request; send a new one with a new request")
+			return nil, unprocessable("", "idempotency_key_reused", "this Idempotency-Key was used for another request; send a new key with a new request")
 		}
 		if t.Body != c.body || t.Key != c.key {
 			continue
@@ -143,7 +143,7 @@ func (d *Door) meet(ctx context.Context, row Turn, c claim) (*leg, error) {
 		if l == nil && (row.State.Over() || row.State == TurnParked) {
 			made, err := recorded(row)
 			if err != nil {
-				return nil, &upstream.Error{Type: typeServer, Code: "answer_lost", Message: "this request was taken before, and its answer is lost: " + err.Error()}
+				return nil, &upstream.Error{Type: typeServer, Code: "answer_lost", Message: "the bridge took this request before, but its answer is lost: " + err.Error()}
 			}
 			l = d.keep(made)
 			d.forget(l)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"drawbridge/internal/loosejson"
 	"drawbridge/openai/upstream"
 )
 
@@ -24,23 +25,26 @@ const (
 
 // chatRequest is what the door reads of a chat completion request. Fields that it does not know are ignored, and passed on by backends that pass on.
 type chatRequest struct {
-	Model         string           `json:"model"`
-	Messages      []requestMessage `json:"messages"`
-	Stream        bool             `json:"stream"`
-	StreamOptions *struct {
-		IncludeUsage bool `json:"include_usage"`
-	} `json:"stream_options"`
-	Tools             []requestTool   `json:"tools"`
-	ToolChoice        json.RawMessage `json:"tool_choice"`
-	ParallelToolCalls *bool           `json:"parallel_tool_calls"`
-	N                 *int            `json:"n"`
-	Logprobs          *bool           `json:"logprobs"`
-	TopLogprobs       *int            `json:"top_logprobs"`
-	Audio             json.RawMessage `json:"audio"`
-	Modalities        []string        `json:"modalities"`
-	ResponseFormat    json.RawMessage `json:"response_format"`
-	Functions         json.RawMessage `json:"functions"`
+	Model             string           `json:"model"`
+	Messages          []requestMessage `json:"messages"`
+	Stream            bool             `json:"stream"`
+	StreamOptions     streamOptions    `json:"stream_options"`
+	Tools             []requestTool    `json:"tools"`
+	ToolChoice        json.RawMessage  `json:"tool_choice"`
+	ParallelToolCalls *bool            `json:"parallel_tool_calls"`
+	N                 *int             `json:"n"`
+	Logprobs          *bool            `json:"logprobs"`
+	TopLogprobs       *int             `json:"top_logprobs"`
+	Audio             json.RawMessage  `json:"audio"`
+	Modalities        []string         `json:"modalities"`
+	ResponseFormat    json.RawMessage  `json:"response_format"`
+	Functions         json.RawMessage  `json:"functions"`
 }
+
+// streamOptions only informs.
+type streamOptions = loosejson.Value[struct {
+	IncludeUsage bool `json:"include_usage"`
+}]
 
 type requestMessage struct {
 	Role       string          `json:"role"`
@@ -90,7 +94,7 @@ func readChat(body []byte) (*asked, error) {
 		return nil, unreadable(err)
 	}
 	a := &asked{body: body, model: q.Model, stream: q.Stream, format: q.ResponseFormat}
-	a.usage = q.StreamOptions != nil && q.StreamOptions.IncludeUsage
+	a.usage = q.StreamOptions.Is.IncludeUsage
 	if err := q.refused(); err != nil {
 		return nil, err
 	}
@@ -110,7 +114,7 @@ func readChat(body []byte) (*asked, error) {
 func unreadable(err error) error {
 	var field *json.UnmarshalTypeError
 	if asType(err, &field) && field.Field != "" {
-		return invalid(field.Field, "invalid_type", fmt.Sprintf("%s cannot be a JSON %s; send what the API's reference says", field.Field, field.Value))
+		return invalid(field.Field, "invalid_type", fmt.Sprintf("%s has the wrong type, a JSON %s; send the type that the API's reference names", field.Field, field.Value))
 	}
 	return invalid("", "invalid_json", "the body is not JSON: "+err.Error())
 }
@@ -119,13 +123,13 @@ func unreadable(err error) error {
 func (q *chatRequest) refused() error {
 	switch {
 	case q.Model == "":
-		return invalid("model", "missing_required_parameter", "model is missing; GET /v1/models lists what there can be")
+		return invalid("model", "missing_required_parameter", "model is missing; GET /v1/models lists the names")
 	case len(q.Messages) == 0:
 		return invalid("messages", "missing_required_parameter", "messages is missing or empty; send at least one message")
 	case len(q.Messages) > maxMessages:
-		return invalid("messages", "array_above_max_length", fmt.Sprintf("messages has %d entries, at most %d are taken; shorten the history", len(q.Messages), maxMessages))
+		return invalid("messages", "array_above_max_length", fmt.Sprintf("messages has %d entries, and at most %d are allowed; shorten the history", len(q.Messages), maxMessages))
 	case q.N != nil && *q.N != 1:
-		return invalid("n", "unsupported_parameter", "n other than 1 is not supported; ask once for each answer")
+		return invalid("n", "unsupported_parameter", "n other than 1 is not supported; send one request for each answer")
 	case q.Logprobs != nil && *q.Logprobs, q.TopLogprobs != nil && *q.TopLogprobs > 0:
 		return invalid("logprobs", "unsupported_parameter", "logprobs is not supported; leave it out")
 	case !isNull(q.Audio), slices.Contains(q.Modalities, "audio"):
@@ -157,12 +161,12 @@ func readMessages(list []requestMessage) ([]upstream.Message, error) {
 			return nil, err
 		}
 		if role == "tool" && m.ToolCallID == "" {
-			return nil, invalid(at+".tool_call_id", "missing_required_parameter", at+" has the role tool and names no call; send the id of the call that it answers as tool_call_id")
+			return nil, invalid(at+".tool_call_id", "missing_required_parameter", at+" has the role tool but no tool_call_id; set it to the id of the call that it answers")
 		}
 		for n, c := range m.ToolCalls {
 			where := fmt.Sprintf("%s.tool_calls[%d]", at, n)
 			if c.Function.Name == "" || c.ID == "" {
-				return nil, invalid(where, "missing_required_parameter", where+" lacks its id or the name of its function")
+				return nil, invalid(where, "missing_required_parameter", where+" lacks its id or the name of its function; send both")
 			}
 			o.Calls = append(o.Calls, upstream.Call{ID: c.ID, Name: c.Function.Name, Arguments: argumentsOf(c.Function.Arguments)})
 		}
@@ -202,7 +206,7 @@ func readContent(at string, raw json.RawMessage) (text string, images []upstream
 	}
 	var parts []part
 	if err := json.Unmarshal(raw, &parts); err != nil {
-		return "", nil, invalid(at+".content", "invalid_type", at+".content is neither a string nor a list of parts")
+		return "", nil, invalid(at+".content", "invalid_type", at+".content must be a string or a list of parts")
 	}
 	var texts []string
 	for i, p := range parts {
@@ -230,19 +234,19 @@ func readImage(at, address string) (upstream.Image, error) {
 	if m := dataURL.FindStringSubmatch(address); m != nil {
 		data, err := base64.StdEncoding.DecodeString(address[len(m[0]):])
 		if err != nil {
-			return upstream.Image{}, invalid(at, "invalid_value", at+" is not base64 behind its comma")
+			return upstream.Image{}, invalid(at, "invalid_value", at+" has no valid base64 after its comma")
 		}
 		return upstream.Image{MIME: m[1], Data: data}, nil
 	}
 	if !strings.HasPrefix(address, "https://") && !strings.HasPrefix(address, "http://") {
-		return upstream.Image{}, invalid(at, "invalid_value", at+" is neither an address of the web nor data:…;base64,…")
+		return upstream.Image{}, invalid(at, "invalid_value", at+" must be an https:// or http:// address, or data:TYPE;base64,DATA")
 	}
 	return upstream.Image{URL: address}, nil
 }
 
 func readTools(list []requestTool) ([]upstream.Tool, error) {
 	if len(list) > maxTools {
-		return nil, invalid("tools", "array_above_max_length", fmt.Sprintf("tools has %d entries, at most %d are taken", len(list), maxTools))
+		return nil, invalid("tools", "array_above_max_length", fmt.Sprintf("tools has %d entries, and at most %d are allowed; send fewer", len(list), maxTools))
 	}
 	var out []upstream.Tool
 	for i, t := range list {
@@ -253,7 +257,7 @@ func readTools(list []requestTool) ([]upstream.Tool, error) {
 		case t.Function.Name == "" || len(t.Function.Name) > maxName:
 			return nil, invalid(at+".function.name", "invalid_value", fmt.Sprintf("%s.function.name has %d bytes; a name has 1 to %d", at, len(t.Function.Name), maxName))
 		case slices.ContainsFunc(out, func(o upstream.Tool) bool { return o.Name == t.Function.Name }):
-			return nil, invalid(at+".function.name", "invalid_value", fmt.Sprintf("two tools are named %q", t.Function.Name))
+			return nil, invalid(at+".function.name", "invalid_value", fmt.Sprintf("two tools are named %q; rename one", t.Function.Name))
 		}
 		parameters := t.Function.Parameters
 		if isNull(parameters) {
@@ -291,7 +295,7 @@ func readChoice(raw json.RawMessage, tools []upstream.Tool) (string, []upstream.
 		} `json:"allowed_tools"`
 	}
 	if err := json.Unmarshal(raw, &named); err != nil {
-		return "", nil, invalid("tool_choice", "invalid_type", "tool_choice is neither a word nor an object")
+		return "", nil, invalid("tool_choice", "invalid_type", "tool_choice must be a word or an object; use auto, none, required, or name a tool")
 	}
 	if named.Allowed == nil {
 		at, err := named.in(tools)
@@ -319,7 +323,7 @@ func (t toolName) in(tools []upstream.Tool) (int, error) {
 	name := cmp.Or(t.Function.Name, t.Name)
 	at := slices.IndexFunc(tools, func(o upstream.Tool) bool { return o.Name == name })
 	if at < 0 {
-		return 0, invalid("tool_choice", "invalid_value", fmt.Sprintf("tool_choice names %q, which is not among tools", name))
+		return 0, invalid("tool_choice", "invalid_value", fmt.Sprintf("tool_choice names %q, which is not among tools; name one of those", name))
 	}
 	return at, nil
 }

@@ -227,7 +227,7 @@ func (d *Door) before(ctx context.Context, t Token, id string) (messages []chatM
 	if id == "" {
 		return nil, nil
 	}
-	gone := failure(http.StatusNotFound, typeInvalid, "previous_response_not_found", "no response "+quoted(id)+" is kept for this token; send the whole input without previous_response_id")
+	gone := failure(http.StatusNotFound, typeInvalid, "previous_response_not_found", "the bridge has no response "+quoted(id)+" for this token; send the whole input without previous_response_id")
 	rest, ours := strings.CutPrefix(id, responsePrefix)
 	if !ours {
 		return nil, gone
@@ -265,7 +265,7 @@ func instructions(raw json.RawMessage) (*chatMessage, error) {
 	}
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
-		return nil, invalid("instructions", "invalid_type", "instructions is not a text; send one")
+		return nil, invalid("instructions", "invalid_type", "instructions must be a text")
 	}
 	if text == "" {
 		return nil, nil
@@ -280,10 +280,10 @@ func readInput(raw json.RawMessage) (items []inputItem, err error) {
 		return []inputItem{{Role: "user", Content: raw}}, nil
 	}
 	if err := json.Unmarshal(raw, &items); err != nil {
-		return nil, invalid("input", "invalid_type", "input is neither; send a text or a list of items")
+		return nil, invalid("input", "invalid_type", "input must be a text or a list of items")
 	}
 	if len(items) > maxMessages {
-		return nil, invalid("input", "array_above_max_length", fmt.Sprintf("input has %d items, at most %d are taken; shorten the history", len(items), maxMessages))
+		return nil, invalid("input", "array_above_max_length", fmt.Sprintf("input has %d items, and at most %d are allowed; shorten the history", len(items), maxMessages))
 	}
 	return items, nil
 }
@@ -348,7 +348,7 @@ func (j *joiner) add(at string, i inputItem) error {
 	case "function_call_output", "custom_tool_call_output":
 		content, err := contentParts(at+".output", i.Output)
 		if err == nil && i.CallID == "" {
-			err = invalid(at+".call_id", "missing_required_parameter", at+" names no call; send the call_id that it answers")
+			err = invalid(at+".call_id", "missing_required_parameter", at+" has no call_id; send the id of the call that it answers")
 		}
 		j.messages = append(j.messages, chatMessage{Role: "tool", ToolCallID: i.CallID, Content: content})
 		return err
@@ -417,7 +417,7 @@ func contentParts(at string, raw json.RawMessage) (any, error) {
 		Detail   string `json:"detail"`
 	}
 	if err := json.Unmarshal(raw, &parts); err != nil {
-		return nil, invalid(at, "invalid_type", at+" is neither; send a text or a list of parts")
+		return nil, invalid(at, "invalid_type", at+" must be a text or a list of parts")
 	}
 	var texts []string
 	var out []any

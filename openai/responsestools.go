@@ -113,7 +113,7 @@ func (t *responsesTools) choice(raw json.RawMessage) (json.RawMessage, error) {
 		} `json:"tools"`
 	}
 	if err := json.Unmarshal(raw, &named); err != nil {
-		return nil, invalid("tool_choice", "invalid_type", "tool_choice is neither; use auto, none, required, or name a function")
+		return nil, invalid("tool_choice", "invalid_type", "tool_choice must be a word or an object; use auto, none, required, or name a function")
 	}
 	one := func(name string) map[string]any {
 		return map[string]any{"type": "function", "function": map[string]string{"name": name}}

@@ -123,7 +123,7 @@ func (d *Door) parkedRun(old Turn) (r *run, resumed bool, err error) {
 	}
 	if old.Holder != d.holder && !d.o.Alone && old.Held.After(d.now()) {
 		return nil, false, &upstream.Error{Status: http.StatusServiceUnavailable, Type: typeServer, Code: "held_elsewhere", RetryAfter: time.Second, NothingHappened: true,
-			Message: "another replica of the bridge holds this turn; send the results there, or again when it has let go"}
+			Message: "another replica of the bridge holds this turn; send the results to that replica, or send them again later"}
 	}
 	if old.Holder == d.holder {
 		return nil, false, ErrConflict // somebody else delivers
@@ -170,10 +170,8 @@ type toolResult struct {
 	Error      string          `json:"error"`
 	IsError    bool            `json:"is_error"`
 	// Stream asks for the rest of the answer, as events or not. Without it the rest is the answer to the next chat request.
-	Stream        *bool `json:"stream"`
-	StreamOptions *struct {
-		IncludeUsage bool `json:"include_usage"`
-	} `json:"stream_options"`
+	Stream        *bool         `json:"stream"`
+	StreamOptions streamOptions `json:"stream_options"`
 }
 
 // taken says what became of a result whose sender does not ask for the rest.
@@ -220,7 +218,7 @@ func (d *Door) toolResults(w http.ResponseWriter, r *http.Request, t Token) erro
 			httpx.WriteJSON(w, http.StatusOK, taken{ToolCallID: in.ToolCallID, Status: "delivered"})
 			return nil
 		}
-		d.answer(w, r, reader{leg: l, release: func() {}, stream: *in.Stream, voice: &chatVoice{leg: l, usage: in.StreamOptions != nil && in.StreamOptions.IncludeUsage}})
+		d.answer(w, r, reader{leg: l, release: func() {}, stream: *in.Stream, voice: &chatVoice{leg: l, usage: in.StreamOptions.Is.IncludeUsage}})
 		return nil
 	}
 	return &upstream.Error{Status: http.StatusServiceUnavailable, Type: typeServer, NothingHappened: true, Message: "too many results came for the same turn at once; send this one again"}
@@ -234,16 +232,16 @@ func (d *Door) resultOnce(ctx context.Context, t Token, in toolResult, result up
 	}
 	at := slices.IndexFunc(f.Calls, func(c CallRow) bool { return c.ID == in.ToolCallID })
 	if at < 0 {
-		return nil, nil, unprocessable("tool_call_id", "unknown_tool_call", "no call of a turn under this token has the id "+quoted(in.ToolCallID)+"; send the id that stands in tool_calls")
+		return nil, nil, unprocessable("tool_call_id", "unknown_tool_call", "this token has no tool call with the id "+quoted(in.ToolCallID)+"; send the id from tool_calls")
 	}
 	call, turn := f.Calls[at], f.Turns[0]
 	result.CallID = call.Upstream
 	gone := turn.State == TurnLost || turn.State == TurnFailed // its waiting calls may lack a record of that
 	switch {
 	case call.State == CallAnswered, call.State == CallWaiting && call.Result != nil && !gone:
-		return nil, nil, unprocessable("tool_call_id", "already_answered", "this call has its result already; the first one counts")
+		return nil, nil, unprocessable("tool_call_id", "already_answered", "this call already has its result, and the first result counts")
 	case gone, call.State == CallDropped, turn.State == TurnEnded && d.now().Sub(turn.EndedAt) > d.o.ParkTimeout:
-		return nil, nil, unprocessable("tool_call_id", "too_late", "the turn of this call is over and waits for nothing; ask again with a new request")
+		return nil, nil, unprocessable("tool_call_id", "too_late", "the turn of this call is over and takes no results; send a new request")
 	}
 	results := map[string]upstream.Result{call.ID: result}
 	for _, c := range f.Calls {
@@ -292,7 +290,7 @@ func (d *Door) askAgain(ctx context.Context, o order, old Turn, results map[stri
 	var before map[string]json.RawMessage
 	var messages []json.RawMessage
 	if raw == nil || json.Unmarshal(raw, &before) != nil || json.Unmarshal(before["messages"], &messages) != nil {
-		return nil, unprocessable("tool_call_id", "turn_gone", "the request that this call came from is not kept any more; send the whole conversation to /v1/chat/completions")
+		return nil, unprocessable("tool_call_id", "turn_gone", "the bridge no longer has the request of this call; send the whole conversation to /v1/chat/completions")
 	}
 	var said answer
 	if err := json.Unmarshal(old.Answer, &said); err != nil {
@@ -351,9 +349,9 @@ func (d *Door) followed(ctx context.Context, o order) (*leg, error) {
 		case again && same, next.Body == "" && next.HadAt.IsZero() && next.Before == lastSum(t.Name, messages):
 			return d.meet(ctx, next, claim{key: next.ID})
 		case !next.State.Over() && next.State != TurnParked:
-			return nil, unprocessable("messages", "turn_runs", "the turn of call "+c.ID+" has its result and goes on; repeat the same request for its answer, or wait until it is over")
+			return nil, unprocessable("messages", "turn_runs", "call "+c.ID+" already has its result, and its turn is running; repeat the same request for the answer, or wait until the turn is over")
 		case again && other != "":
-			return nil, unprocessable("messages", "already_answered", "call "+other+" has another result already; the first one counts; send new words as a message of the user")
+			return nil, unprocessable("messages", "already_answered", "call "+other+" already has another result, and the first one counts; send new text as a message of the user")
 		}
 		return nil, nil
 	}

@@ -40,7 +40,7 @@ func (t *ruledTurn) Next(context.Context) (upstream.Event, error) {
 
 // Deliver implements upstream.Turn.
 func (*ruledTurn) Deliver(context.Context, []upstream.Result) error {
-	return unprocessable("tool_call_id", "not_waiting", "this answer waits for nothing")
+	return unprocessable("tool_call_id", "not_waiting", "this answer takes no tool results")
 }
 
 // Cancel implements upstream.Turn.

@@ -21,7 +21,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 			Message: fmt.Sprintf("the body has more than %d bytes; shorten the history, or send images by address", maxBody)}
 	}
 	if err != nil {
-		return nil, invalid("", "unreadable_body", "the body did not arrive whole; send it again")
+		return nil, invalid("", "unreadable_body", "the body arrived incomplete; send it again")
 	}
 	return body, nil
 }
@@ -102,7 +102,7 @@ func (d *Door) parted(l *leg, had bool) {
 		}
 	})
 	if err != nil && d.base.Err() == nil {
-		d.o.Log.Warn().Err(err).Str("turn", l.id).Msg("how a caller left is not recorded; a repeat may begin a new turn, or get this answer again")
+		d.o.Log.Warn().Err(err).Str("turn", l.id).Msg("the bridge could not record how a caller left; a repeat may begin a new turn, or get this answer again")
 	}
 }
 

@@ -93,7 +93,7 @@ func (d *Door) lead(ctx context.Context, a *asked) (b Backend, m upstream.Model,
 		if err == nil && !b.Agents {
 			return b, m, true, nil
 		}
-		d.o.Log.Warn().Err(err).Str("model", d.o.SideModel).Msg("openai.side_model is not a model of a backend without agents; a rule answers instead")
+		d.o.Log.Warn().Err(err).Str("model", d.o.SideModel).Msg("openai.side_model does not name a model of a backend without agents, so a rule answers; correct it in bridge.yaml")
 	}
 	rule := Backend{Name: "rule", Upstream: ruled{answer: sideAnswer(kind, a)}, Stateless: true}
 	return rule, upstream.Model{ID: a.model}, true, nil

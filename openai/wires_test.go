@@ -42,7 +42,7 @@ func TestWires(t *testing.T) {
 			before = f.starts()
 			for cut := 1; cut < len(body)-1; cut += 1 + len(body)/9 {
 				got := w.sent(body, cut)
-				if !strings.HasPrefix(got, fmt.Sprint(http.StatusBadRequest, " ")) || !strings.Contains(got, "did not arrive whole") || f.starts() != before {
+				if !strings.HasPrefix(got, fmt.Sprint(http.StatusBadRequest, " ")) || !strings.Contains(got, "arrived incomplete") || f.starts() != before {
 					t.Errorf("cut after %d of %d bytes: %s, %d turns", cut, len(body), got, f.starts()-before)
 				}
 			}

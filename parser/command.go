@@ -139,7 +139,7 @@ func checkRepo(repo string) fault {
 	}
 	for _, r := range repo {
 		if !isURLRune(r) {
-			return fault{CodeBadRepo, fmt.Sprintf("has %s in its repo, which cannot stand in a repository URL", name(r)),
+			return fault{CodeBadRepo, fmt.Sprintf("has %s in its repo, which a repository URL cannot contain", name(r)),
 				"write the plain URL, for example github.com/owner/name, without quotes or blanks"}
 		}
 	}
@@ -171,7 +171,7 @@ func unknownKey(key string) fault {
 }
 
 func repeatedKey(key string) fault {
-	return fault{CodeRepeatedKey, fmt.Sprintf("names %s more than once, so that it could be read in two ways", key),
+	return fault{CodeRepeatedKey, fmt.Sprintf("names %s more than once, so its meaning is not clear", key),
 		subagentForm + "; repo first, and the prompt may then hold anything"}
 }
 

@@ -74,7 +74,7 @@ func decorationFault(code string) fault {
 	case CodeCodeSpan:
 		return fault{code, "begins with a code span", "write it without the backticks to run it"}
 	}
-	return fault{code, "begins with something that cannot be seen or read", "start it with the keyword to run it"}
+	return fault{code, "begins with an invisible or unreadable character", "start it with the keyword to run it"}
 }
 
 func (p *Parser) miss(line []byte, f fault) {

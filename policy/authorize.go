@@ -71,7 +71,7 @@ func (s *session) repoRule(repo Repo) (RepoRule, string) {
 	case !ok:
 		return RepoRule{}, "is not on the allowlist"
 	case s.p.operator[repo] && rule.Pattern != string(repo):
-		return RepoRule{}, "is an orchestrator's own, where only the operator launches"
+		return RepoRule{}, "belongs to an orchestrator, and only the operator may launch agents there"
 	case !s.p.repoLeft(s.agents, repo):
 		return RepoRule{}, "is not allowed for this agent"
 	}
@@ -81,7 +81,7 @@ func (s *session) repoRule(repo Repo) (RepoRule, string) {
 func launchVerdict(repo Repo, rule RepoRule, prompt string) Verdict {
 	prompt = trimBlanks(prompt)
 	if strings.TrimSpace(prompt) == "" || strings.ContainsRune(prompt, 0) || !utf8.ValidString(prompt) {
-		return refusal(CodeMalformed, "the prompt is empty, holds a NUL character or is not UTF-8; write the whole task behind prompt=")
+		return refusal(CodeMalformed, "the prompt is empty, holds a NUL character or is not UTF-8; write the whole task after prompt=")
 	}
 	v := Verdict{Decision: Granted, Canonical: string(repo), Rule: rule.Pattern, Runtime: rule.Runtime, API: rule.API, Approval: rule.Approval}
 	v.Grant = Grant{valid: true, verb: parser.Subagent, repo: repo, prompt: prompt, api: rule.API}

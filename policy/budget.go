@@ -87,7 +87,7 @@ func (p *Policy) LaunchRefused(agents []string, u TreeUsage, launches int) strin
 	b := p.Budget(agents)
 	if had := max(u.Launches, 0); launches > b.Launches-had {
 		return fmt.Sprintf("the tree asks for %s, it has had %d and its budget is %d (%s); %s", count(launches, "launch"), had, b.Launches,
-			p.bound(agents, "launches", func(b Budget) int { return b.Launches }), room(b.Launches-had, "work with what was launched"))
+			p.bound(agents, "launches", func(b Budget) int { return b.Launches }), room(b.Launches-had, "work with the subagents that you have"))
 	}
 	if had := max(u.Open, 0); launches > b.Open-had {
 		return fmt.Sprintf("the tree asks for %s, %d of its subagents %s open and its budget is %d (%s); %s", count(launches, "launch"), had, verb(had, "is", "are"), b.Open,

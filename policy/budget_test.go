@@ -49,7 +49,7 @@ func TestBudgetRefuses(t *testing.T) {
 		"nothing used":         {tight, policy.TreeUsage{}, 2, "", ""},
 		"the last launch":      {tight, policy.TreeUsage{Launches: 2}, 1, "", ""},
 		"a launch too many":    {tight, policy.TreeUsage{Launches: 2}, 2, "", "it has had 2 and its budget is 3 (limits.tree.launches); ask for at most 1 now"},
-		"no launch left":       {tight, policy.TreeUsage{Launches: 7}, 1, "", "work with what was launched"},
+		"no launch left":       {tight, policy.TreeUsage{Launches: 7}, 1, "", "work with the subagents that you have"},
 		"too many open":        {tight, policy.TreeUsage{Open: 1}, 2, "", "1 of its subagents is open and its budget is 2"},
 		"the last turn":        {tight, policy.TreeUsage{Turns: 3}, 1, "", ""},
 		"a turn too many":      {tight, policy.TreeUsage{Turns: 4}, 1, "has had 4 turns and its budget is 4; raise limits.tree.turns", ""},

@@ -99,7 +99,7 @@ func (c *compiler) checkRuntime(rule RepoRule, key string) {
 		c.problem(Problem{rule.At, key + ".runtime", "", "is required for " + rule.Pattern + ", a clone on a machine", "name the runtime of its relay: { repo: " + rule.Pattern + ", runtime: NAME }"})
 	}
 	if rule.Runtime != "" && rule.API != "" {
-		c.problem(Problem{rule.At, key + ".api", rule.API, "means nothing in the runtime " + rule.Runtime, "leave api or runtime out"})
+		c.problem(Problem{rule.At, key + ".api", rule.API, "has no effect in the runtime " + rule.Runtime, "leave api or runtime out"})
 	}
 }
 
@@ -222,7 +222,7 @@ func (c *compiler) narrowAction(to map[string]bool, p Problem) {
 	}
 	to[p.Value] = true
 	if _, ok := c.p.actions[p.Value]; !ok {
-		p.Reason, p.Remedy = "can never be allowed, because actions does not hold it", "add it to actions"
+		p.Reason, p.Remedy = "can never be allowed, because actions does not list it", "add it to actions"
 		c.warn(p)
 	}
 }

@@ -137,9 +137,9 @@ func (r Request) hold(v Verdict, cmd parser.Command, seen map[string]bool) Verdi
 	}
 	switch {
 	case twice:
-		return holdFor(v, CodeDuplicate, "the same command stands earlier in this turn; it waits for a person, so that nothing is done twice by mistake")
+		return holdFor(v, CodeDuplicate, "this turn already has the same command; the repeat waits for a person, so that the command does not run twice by mistake")
 	case echo != "":
-		return holdFor(v, CodeEcho, echo+"; it waits for a person, because words that an agent reads must not command")
+		return holdFor(v, CodeEcho, echo+"; it waits for a person, because text from others must not start commands")
 	case v.Approval.needed() && !r.approved(v):
 		return holdFor(v, CodeNeedsApproval, approvalReason(v))
 	}
@@ -169,7 +169,7 @@ func (p *Policy) launchCap(r Request, launches int) (what, remedy string) {
 	}
 	l := p.limits
 	if u.Depth >= l.Depth {
-		return fmt.Sprintf("this agent stands at depth %d of delegation and the limit is %d, so it may not launch subagents", u.Depth, l.Depth),
+		return fmt.Sprintf("this agent is at depth %d of delegation and the limit is %d, so it may not launch subagents", u.Depth, l.Depth),
 			"do the work here or report to the parent"
 	}
 	if had := max(u.LaunchesLastHour, 0); launches > l.LaunchesPerHour-had {

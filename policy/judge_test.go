@@ -228,7 +228,7 @@ func TestRefusalTexts(t *testing.T) {
 		"a homoglyph": {corpusRules, launch("github.com/me/m\u0443-app", "p"),
 			`refused: "github.com/me/m\u0443-app" is not a repository: write https://github.com/owner/name: it has a blank, a control or a character that is not ASCII`},
 		"an own repository": {houseRules(), launch("github.com/acme/agent-env", "p"),
-			`refused: repository "github.com/acme/agent-env" is an orchestrator's own, where only the operator launches; allowed: github.com/acme/*, github.com/me/daily, github.com/me/guarded, github.com/me/my-app`},
+			`refused: repository "github.com/acme/agent-env" belongs to an orchestrator, and only the operator may launch agents there; allowed: github.com/acme/*, github.com/me/daily, github.com/me/guarded, github.com/me/my-app`},
 		"a person is asked": {houseRules(), action("open_browser"),
 			`held: open_browser needs a person's approval, once per 1h0m0s`},
 	} {

@@ -60,7 +60,7 @@ func parse(body []byte) (payload, error) {
 	}
 	for _, word := range []string{p.Event, p.Status} {
 		if !isWord(word) {
-			return payload{}, errors.New("event or status is no word")
+			return payload{}, errors.New("event or status is not a short word of printable ASCII")
 		}
 	}
 	return p, nil

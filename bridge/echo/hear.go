@@ -88,13 +88,13 @@ func (m Memory) Repeats(cmd parser.Command) string {
 		return "" // it only asks for a summary, which has no effect outside
 	}
 	if m.over {
-		return fmt.Sprintf("the agent heard more than %d texts lately, so that nobody can say whether it repeats one", maxEchoes)
+		return fmt.Sprintf("the agent got more than %d texts lately, so the bridge cannot check whether this command repeats one of them", maxEchoes)
 	}
 	c := CommandOf(cmd)
 	for i, e := range m.echoes {
 		if len(e.Digest) == 0 {
 			if e.Key == c.key {
-				return "it repeats a command that stood in text from others"
+				return "it repeats a command from a text that others wrote"
 			}
 			continue
 		}
@@ -109,7 +109,7 @@ func (m Memory) Repeats(cmd parser.Command) string {
 func where(e bridge.Echo, line int, all bool) string {
 	text := fmt.Sprintf("it repeats line %d of %s", line, e.Place)
 	if all {
-		text = fmt.Sprintf("it may repeat %s, which from line %d on holds more that looks like commands than can be compared", e.Place, line)
+		text = fmt.Sprintf("it may repeat %s; from line %d on, that text holds more command-like lines than the bridge can compare", e.Place, line)
 	}
 	if e.Turn != "" {
 		text += fmt.Sprintf(" (turn %s)", e.Turn)

@@ -67,7 +67,7 @@ func beginAction(c *change, r *errand) (bool, error) {
 	v := c.policy().Grant(r.names, r.command.Parsed, r.command.Approved)
 	if r.doubt && (!v.Grant.Valid() || v.Relay != r.command.Relay) {
 		return false, failed(c, *r, &bridge.Error{Kind: bridge.Conflict, Unclear: true,
-			Message: "the allowlist changed while the answer was awaited, so the relay was not asked again"})
+			Message: "the allowlist changed while the bridge waited for the relay's answer, so the bridge did not ask the relay again"})
 	}
 	if !v.Grant.Valid() {
 		v.Reason = words.RefusedNow(v)
@@ -100,7 +100,7 @@ func (e *Engine) trouble(ctx context.Context, r errand, cause error) error {
 		case away && waits < r.wait:
 			return askLater(c, r, cause, min(wait, max(r.wait-waits, time.Second)))
 		case away:
-			cause = bridge.Errorf(bridge.Unavailable, "%s was away for %s; it did not run", relayOf(r.command), words.Span(r.wait))
+			cause = bridge.Errorf(bridge.Unavailable, "%s was not connected for %s, so the action did not run", relayOf(r.command), words.Span(r.wait))
 		}
 		return failed(c, r, cause)
 	})

@@ -40,7 +40,7 @@ func (e *Engine) ContinueFor(ctx context.Context, by bridge.AgentID, once bridge
 		hosted := e.hosted(a)
 		switch {
 		case hosted && t.State == bridge.TurnUncertain:
-			err = bridge.Errorf(bridge.Conflict, "nobody knows whether the agent got turn %s; look at its workspace; if it got the turn, `drawbridge give-up %s`, otherwise `drawbridge say-again %s`", id, id, id)
+			err = bridge.Errorf(bridge.Conflict, "the bridge does not know whether the agent got turn %s; look at the agent's workspace; if the agent got the turn, run `drawbridge give-up %s`, otherwise run `drawbridge say-again %s`", id, id, id)
 		case hosted && t.Run != "" && t.Run == a.LastRun && !moving.Is(a): // the session that has the turn is there
 			err = c.goOn(&t, a)
 		default:
@@ -78,7 +78,7 @@ func (e *Engine) GiveUp(ctx context.Context, id bridge.TurnID) (bridge.Turn, err
 				err = c.rests(j.agent.ID)
 			}
 		case j.turn.State == bridge.TurnUncertain:
-			err = bridge.Errorf(bridge.Conflict, "turn %s may have had its effect; look whether it had, and say so with `drawbridge resolve %s`", id, id)
+			err = bridge.Errorf(bridge.Conflict, "the bridge does not know whether turn %s had its effect; find out, then settle the turn with `drawbridge resolve %s`", id, id)
 		case j.turn.State != bridge.TurnFailed:
 			err = bridge.Errorf(bridge.Conflict, "turn %s is %s; only a failed or uncertain turn can be given up", id, j.turn.State)
 		case strings.HasPrefix(j.turn.Trouble, givenUp) || j.turn.Trouble == gotIt:
@@ -125,7 +125,7 @@ func (c *change) endedBadly(id bridge.TurnID) (bridge.Turn, bridge.Agent, error)
 	case a.Quarantined:
 		err = bridge.Errorf(bridge.Conflict, "agent %s gets no turns: %s", a.Name, a.Trouble)
 	case t.State == bridge.TurnUncertain && t.Run != "":
-		err = bridge.Errorf(bridge.Conflict, "turn %s stands for an unknown run. If that run told the agent what waits for it, use `drawbridge resolve %s --told`, otherwise `--tell`", id, id)
+		err = bridge.Errorf(bridge.Conflict, "turn %s records a run that the database did not know. If that run told the agent what waits for it, run `drawbridge resolve %s --told`. Otherwise use `--tell` in place of `--told`", id, id)
 	case t.State != bridge.TurnUncertain && t.State != bridge.TurnFailed:
 		err = bridge.Errorf(bridge.Conflict, "turn %s is %s; only a failed or uncertain turn can have another try", id, t.State)
 	}
@@ -135,7 +135,7 @@ func (c *change) endedBadly(id bridge.TurnID) (bridge.Turn, bridge.Agent, error)
 // goOn queues a failed turn of an agent at a relay again, with the marker and the text that it had. The relay finds out whether the agent has it.
 func (c *change) goOn(t *bridge.Turn, a bridge.Agent) error {
 	if last, err := c.isLast(*t); err != nil || !last {
-		return errors.Join(err, bridge.Errorf(bridge.Conflict, "agent %s has another turn since turn %s; to say the words again all the same: `drawbridge say-again %s`", a.Name, t.ID, t.ID))
+		return errors.Join(err, bridge.Errorf(bridge.Conflict, "agent %s got another turn after turn %s; to send the same text again anyway, run `drawbridge say-again %s`", a.Name, t.ID, t.ID))
 	}
 	if err := c.carryAgain(*t); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (c *change) forgo(j *job) error {
 		return err
 	}
 	if last, err := c.isLast(j.turn); err != nil || !last {
-		return errors.Join(err, bridge.Errorf(bridge.Conflict, "agent %s has another turn since turn %s, which took along what waited; there is nothing to give up", j.agent.Name, j.turn.ID))
+		return errors.Join(err, bridge.Errorf(bridge.Conflict, "agent %s got another turn after turn %s, and the later turn delivered everything that waited; there is nothing to give up", j.agent.Name, j.turn.ID))
 	}
 	if err := c.carryAgain(j.turn); err != nil {
 		return err
@@ -235,7 +235,7 @@ func (c *change) sayAgain(t bridge.Turn, a bridge.Agent) (bridge.Turn, error) {
 		return t, err
 	}
 	if t.Text == "" && len(waiting) == 0 {
-		return t, bridge.Errorf(bridge.Conflict, "turn %s has nothing left to say: what it carried was delivered by another", t.ID)
+		return t, bridge.Errorf(bridge.Conflict, "turn %s has nothing left to send: another turn delivered its content", t.ID)
 	}
 	if same, err := c.SaidAgain(t); err != nil {
 		return t, err

@@ -115,7 +115,7 @@ func (c *change) sayYes(a bridge.Agent, m *bridge.Command, q bridge.Question, e 
 // endRepeats refuses the commands that are identical to one that a person let
 // pass. Their agent hears of all of them at once, with the next news that it gets.
 func (c *change) endRepeats(a bridge.Agent, m bridge.Command, same []bridge.CommandID) error {
-	reason := fmt.Sprintf("the same as %s, which a person approved: one yes runs it once", m.ID)
+	reason := fmt.Sprintf("it repeats %s, which a person approved; one approval runs one command", m.ID)
 	ended, err := c.refuseAll(same, m.ID, bridge.CodeRepeat, reason)
 	if err != nil || len(ended) == 0 {
 		return err

@@ -44,7 +44,7 @@ func (c *change) ask(id bridge.AgentID, cmd parser.Command) (m bridge.Command, e
 		return m, err
 	}
 	if len(earlier) >= maxAsked { // refused ones count: each is on record
-		return m, bridge.Errorf(bridge.RateLimited, "%d commands were asked for in this turn, and the limit is %d; end your turn, and ask in the next one", len(earlier), maxAsked)
+		return m, bridge.Errorf(bridge.RateLimited, "you asked for %d commands in this turn, and the limit is %d; end your turn, and ask in the next one", len(earlier), maxAsked)
 	}
 	r, err := c.request(by, []parser.Command{cmd})
 	if err != nil {

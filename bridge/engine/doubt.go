@@ -239,7 +239,7 @@ func (c *change) uncertain(j job) error {
 			words.Where(j.command.Parsed.Line), j.command.Parsed.Verb, j.command.Canonical, words.Own(text))}, "uncertain", j.turn.Name()); err != nil {
 			return err
 		}
-	} else if err := c.waits(&j.agent, "it is unknown whether its turn arrived, and a person has to look"); err != nil {
+	} else if err := c.waits(&j.agent, "the bridge does not know whether its turn arrived, and a person has to look"); err != nil {
 		return err
 	}
 	if err := c.event(bridge.EventUncertain, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text, Fields: causeOf(j.turn)}); err != nil {

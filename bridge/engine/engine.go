@@ -149,7 +149,7 @@ func (e *Engine) away(runtime string) error {
 // reaches says why no agent can be launched on a repository in a Runtime now; nil when one can.
 func (e *Engine) reaches(repo, runtime string) error {
 	if policy.Repo(repo).Local() && bridge.InCloud(runtime) {
-		return bridge.Errorf(bridge.Denied, "%s is a clone on a machine, which agents of the cloud cannot reach; launch on it in the runtime of that machine", repo)
+		return bridge.Errorf(bridge.Denied, "%s is a clone on a machine, which agents of the cloud cannot reach; launch the agent in the runtime of that machine", repo)
 	}
 	return e.away(runtime)
 }

@@ -84,7 +84,7 @@ func (e *Engine) retries(j job, out output) bool {
 // then. The parent hears of it when it has another reason to be spoken to.
 func (c *change) retry(j *job, out output, cpl bridge.Completion) error {
 	wait := c.e.backoff(2*j.turn.Retry+1, c.e.o.RetryWait, time.Hour)
-	text := fmt.Sprintf("%s; it is tried again in %s (%d of %d)", j.turn.Trouble, wait.Round(time.Second), j.turn.Retry+1, maxRetries)
+	text := fmt.Sprintf("%s; the bridge tries again in %s (%d of %d)", j.turn.Trouble, wait.Round(time.Second), j.turn.Retry+1, maxRetries)
 	if err := c.event(bridge.EventRetry, j.agent, bridge.Event{Turn: j.turn.ID, Text: text}); err != nil {
 		return err
 	}

@@ -225,7 +225,7 @@ func TestWaitingForARelay(t *testing.T) {
 		w.look(func(tx *bridge.Scene) error {
 			all, err := tx.Commands(bridge.CommandFilter{})
 			for _, m := range all {
-				if m.State != bridge.CommandReported || m.Reason != "relay laptop was away for 1h; it did not run" {
+				if m.State != bridge.CommandReported || m.Reason != "relay laptop was not connected for 1h, so the action did not run" {
 					t.Errorf("%s is %s: %q", m.Canonical, m.State, m.Reason)
 				}
 			}
@@ -247,7 +247,7 @@ func TestResolveAction(t *testing.T) {
 		exit  int
 		heard string
 	}{
-		{engine.Word{Ran: true}, bridge.CommandFinished, bridge.NoExitCode, "it ran after all; nobody knows its exit code"},
+		{engine.Word{Ran: true}, bridge.CommandFinished, bridge.NoExitCode, "it ran after all; its exit code and its output are unknown"},
 		{engine.Word{Ran: true, ExitCode: &three}, bridge.CommandFinished, 3, "it ran after all, exit code 3"},
 		{engine.Word{}, bridge.CommandFailed, 0, "it did not run after all"},
 	} {

@@ -261,7 +261,7 @@ func (c *change) hold(by *asker, m *bridge.Command) error {
 	}
 	joined := *by
 	joined.quiet = true
-	return c.report(&joined, "held "+m.OpKey, bridge.Notice{Text: text + words.Say("; %s asks for the same and already waits, and one approval runs it once", q.Same[0])})
+	return c.report(&joined, "held "+m.OpKey, bridge.Notice{Text: text + words.Say("; %s is identical and already waits; one approval runs one of them", q.Same[0])})
 }
 
 func (c *change) refuse(by *asker, m *bridge.Command) error {

@@ -188,9 +188,9 @@ func sameRepo(reported, granted string) bool {
 
 // wrongRepo stops an agent that runs somewhere else than was granted, and says so loudly.
 func (e *Engine) wrongRepo(ctx context.Context, j job, s bridge.Started) error {
-	text := fmt.Sprintf("the API reports repository %q, but %q was granted: cancelled", words.OneLine(s.Repo, 200), j.agent.Repo)
+	text := fmt.Sprintf("the API reports repository %q instead of the allowed %q; the bridge cancelled the agent", words.OneLine(s.Repo, 200), j.agent.Repo)
 	if err := e.o.Runtime.Cancel(ctx, bridge.RunRef{Runtime: j.agent.Runtime, API: j.agent.API, Agent: s.Agent, Run: s.Run}); err != nil {
-		text = fmt.Sprintf("the API reports repository %q, but %q was granted, and cancelling failed: stop agent %s by hand", words.OneLine(s.Repo, 200), j.agent.Repo, s.Agent)
+		text = fmt.Sprintf("the API reports repository %q instead of the allowed %q, and the bridge could not cancel the agent; stop agent %s by hand", words.OneLine(s.Repo, 200), j.agent.Repo, s.Agent)
 		e.o.Log.Error().Err(err).Str("agent", string(j.agent.ID)).Msg("cancel an agent on a wrong repository")
 	}
 	return e.step(ctx, j, func(c *change, j *job) error {

@@ -119,7 +119,7 @@ func (c *change) beginMoved(j *job) (bool, error) {
 		return true, c.hear(*j, echo.Heard{Text: quoted, Source: bridge.EchoTree, Author: j.agent.Name, Place: "the transcript of its earlier session"})
 	}
 	j.turn.Sent = rest
-	return false, c.failTurn(j, "what waits for the agent is too long for the first turn of a session; say something shorter to it")
+	return false, c.failTurn(j, "the messages and results that wait for the agent are too long for the first turn of a session; send the agent a shorter text")
 }
 
 // newHome tells a moved agent where it works.

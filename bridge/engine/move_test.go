@@ -277,7 +277,7 @@ func TestMoveAfterALimit(t *testing.T) {
 		w.say("go on here")
 		w.resting()
 		got := w.launches()
-		if len(got) != 2 || strings.Count(got[1], "\n| build it\n") != 1 || !strings.HasSuffix(got[1], "go on here") || !strings.Contains(got[1], "The turn failed.") {
+		if len(got) != 2 || strings.Count(got[1], "\n| build it\n") != 1 || !strings.HasSuffix(got[1], "go on here") || !strings.Contains(got[1], "The turn failed,") {
 			t.Errorf("%q", got)
 		}
 		if a := w.agent(); !a.NotBefore.IsZero() || a.Runtime != "desk" {

@@ -82,7 +82,7 @@ func (c *change) pump(a *bridge.Agent) error {
 
 // stopChain stops a chain that goes on without a person.
 func (c *change) stopChain(a *bridge.Agent, depth int) error {
-	a.Trouble = fmt.Sprintf("gated: %s in a row without a person; say something to it to go on", words.Count(depth, "turn"))
+	a.Trouble = fmt.Sprintf("gated: %s in a row without a person; send the agent a message to go on", words.Count(depth, "turn"))
 	if err := c.setAgent(a, bridge.AgentGated); err != nil {
 		return err
 	}

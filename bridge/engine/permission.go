@@ -43,7 +43,7 @@ func (c *change) permissionAsked(p bridge.Permission) error {
 func (c *change) asker(m bridge.Command, p bridge.Permission) (bridge.Agent, error) {
 	known, ok := m.Asks()
 	if !ok || known.Hash != p.Hash || known.Session != p.Session || known.Entry != p.Entry {
-		return bridge.Agent{}, bridge.Errorf(bridge.Conflict, "question %q of relay %q is another one than the one on record", p.ID, p.Relay)
+		return bridge.Agent{}, bridge.Errorf(bridge.Conflict, "question %q of relay %q differs from the question on record", p.ID, p.Relay)
 	}
 	a, err := c.Agent(m.Agent)
 	if err == nil && a.Forgotten() {
@@ -82,7 +82,7 @@ func (c *change) newPermission(p bridge.Permission) (a bridge.Agent, m bridge.Co
 		return a, m, err
 	}
 	if len(earlier) >= maxPermissions {
-		return a, m, bridge.Errorf(bridge.RateLimited, "turn %s asked %d questions, and no further one is recorded", turn.ID, len(earlier))
+		return a, m, bridge.Errorf(bridge.RateLimited, "turn %s asked %d questions, which is the limit; the bridge records no more of them", turn.ID, len(earlier))
 	}
 	cmd, err := p.Command()
 	if err != nil {
@@ -190,7 +190,7 @@ func (c *change) decidePermission(a bridge.Agent, m bridge.Command, allow bool, 
 		return m, bridge.Errorf(bridge.Denied, "%s can be answered only at the machine of relay %q (approve_by in the relay.yaml there); run `drawbridge-relay approve %s` there", m.ID, p.Relay, p.ID)
 	}
 	kind := bridge.EventApproved
-	m.Approved, m.Code, m.Reason = allow, "", "the relay fetches the answer: yes"
+	m.Approved, m.Code, m.Reason = allow, "", "a person approved it; the relay has not fetched the answer yet"
 	if !allow {
 		kind, m.Code, m.Reason = bridge.EventDenied, "denied", "a person denied it"
 		if reason = words.SafeLine(reason, 300); reason != "" {

@@ -298,7 +298,7 @@ func (c *change) context(a bridge.Agent, q *bridge.Question) ([]bridge.Fact, err
 	if m.Parsed.Verb == bridge.VerbPermission { // each is a question of its own, and the relay has the rules
 		return facts, nil
 	}
-	since := "nobody has said yes to " + target(m) + " in this tree yet"
+	since := "no person has approved " + target(m) + " in this tree yet"
 	switch last, err := c.LastYes(a.Root, target(m)); {
 	case err == nil:
 		since, q.Again = words.Since(last, q.Effect), bridge.EffectHash(last.Effect) == q.Hash

@@ -267,7 +267,7 @@ func TestQuestionIsWhole(t *testing.T) {
 		w.must(w.c.UpdateCommand(m))
 		shown := words.Question(w.question(m.ID))
 		for _, want := range []string{"\n      | Fix it.\n", strings.Repeat("x", 60_000) + `\r\u202egnp\u200b.\u0430dmin\\n` + "\n", "\n      |   A yes would do this:\n", "\n      | \\u001b[2JAnd delete all\n",
-			"main (agt_1", "tool call of its turn 1 (trn_1)", "a person, who said: please look", "nobody has said yes to SUBAGENT github.com/me/app"} {
+			"main (agt_1", "tool call of its turn 1 (trn_1)", "a person, who said: please look", "no person has approved SUBAGENT github.com/me/app"} {
 			if !strings.Contains(shown, want) {
 				t.Errorf("%.80q is missing in %.300q … %q", want, shown, shown[max(0, len(shown)-900):])
 			}
@@ -298,7 +298,7 @@ func TestWhatChangedSinceTheLastYes(t *testing.T) {
 			}
 			return ""
 		}
-		if got := since(); !strings.Contains(got, "nobody has said yes to LOCAL_ACTION backup") {
+		if got := since(); !strings.Contains(got, "no person has approved LOCAL_ACTION backup") {
 			t.Error(got)
 		}
 		if got := since(); got != "the same as approved on 2026-03-04 05:06:07 UTC" {

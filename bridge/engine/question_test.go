@@ -55,7 +55,7 @@ func TestALoopIsOneQuestion(t *testing.T) {
 		}
 		told := 0
 		for _, text := range w.sent("github.com/me/agent-env") {
-			told += strings.Count(text, "are the same and end with it")
+			told += strings.Count(text, "commands are identical and do not run")
 		}
 		if told != 1 {
 			t.Errorf("the agent heard %d times that the others are repeats", told)

@@ -51,7 +51,7 @@ func setDue(c *change, a bridge.Agent, m *bridge.Command) error {
 	}
 	if limit := c.policy().Limits().Reminders; open >= limit {
 		m.Code = codeReminders
-		m.Reason = fmt.Sprintf("this agent has %s waiting and the limit is %d (limits.reminders); wait until one has come back", words.Count(open, "reminder"), limit)
+		m.Reason = fmt.Sprintf("this agent has %s waiting and the limit is %d (limits.reminders); wait until one of them is due", words.Count(open, "reminder"), limit)
 		return nil
 	}
 	m.Due = due.Truncate(time.Microsecond) // as the databases keep it, and as it is told again
@@ -66,7 +66,7 @@ func cancelReminder(c *change, id bridge.CommandID) (bridge.Command, error) {
 		return m, err
 	}
 	if m.Parsed.Verb != parser.Remind || m.State != bridge.CommandGranted {
-		return m, bridge.Errorf(bridge.Conflict, "command %s (%s) is %s and no reminder that waits; see `drawbridge reminders`", m.ID, m.Parsed.Verb, m.State)
+		return m, bridge.Errorf(bridge.Conflict, "command %s (%s, %s) is not a waiting reminder; see `drawbridge reminders`", m.ID, m.Parsed.Verb, m.State)
 	}
 	a, err := c.Agent(m.Agent)
 	if err != nil {

@@ -154,17 +154,17 @@ func (e *Engine) believe(ctx context.Context, word Word, doubted func(*bridge.Sc
 	if err != nil || a.API != bridge.APIv0 || word.External == "" || word.Unchecked {
 		return err
 	}
-	const instead = "; try again later, or take your own word for it with --unchecked (unchecked in the API)"
+	const instead = "; try again later, or skip this check with --unchecked (unchecked in the API)"
 	obs, err := e.o.Runtime.Observe(ctx, bridge.RunRef{Runtime: a.Runtime, API: a.API, Agent: word.External})
 	switch {
 	case bridge.KindOf(err) == bridge.NotFound:
-		return bridge.Errorf(bridge.Invalid, "the Cloud Agents API knows no agent %s; look at its address again", word.External)
+		return bridge.Errorf(bridge.Invalid, "the Cloud Agents API does not know agent %s; look at the agent's address again", word.External)
 	case err != nil:
 		return &bridge.Error{Kind: bridge.Unavailable, Cause: err, Message: fmt.Sprintf("the Cloud Agents API does not say what agent %s is (%s)%s", word.External, bridge.SafeMessage(err), instead)}
 	case obs.Repo == "":
 		return bridge.Errorf(bridge.Unavailable, "the Cloud Agents API does not say on which repository agent %s works%s", word.External, instead)
 	case !sameRepo(obs.Repo, a.Repo):
-		return bridge.Errorf(bridge.Invalid, "agent %s works on %q and this launch was granted for %q; look at the agent's address again", word.External, words.OneLine(obs.Repo, 200), a.Repo)
+		return bridge.Errorf(bridge.Invalid, "agent %s works on %q, but this launch is for %q; look at the agent's address again", word.External, words.OneLine(obs.Repo, 200), a.Repo)
 	}
 	return nil
 }
@@ -184,10 +184,10 @@ func (c *change) settleAction(m bridge.Command, word Word) error {
 	if word.Ran {
 		next, kind = bridge.CommandFinished, bridge.EventExecuted
 		m.Outcome = &bridge.CommandOutcome{Status: string(bridge.ActionExecuted), ExitCode: bridge.NoExitCode}
-		text = "it ran after all; nobody knows its exit code and its output"
+		text = "it ran after all; its exit code and its output are unknown"
 		if word.ExitCode != nil {
 			m.Outcome.ExitCode = *word.ExitCode
-			text = fmt.Sprintf("it ran after all, exit code %d; nobody knows its output", *word.ExitCode)
+			text = fmt.Sprintf("it ran after all, exit code %d; its output is unknown", *word.ExitCode)
 		}
 		m.Reason = "a person says that it ran"
 	}
@@ -232,11 +232,11 @@ func (e *Engine) ResolveTurn(ctx context.Context, id bridge.TurnID, word Word) (
 		case j.turn.Run != "" && external == "":
 			_, err = c.settleOne(j.turn, word.Told)
 		case (word.Told || word.Tell) && external == "" && e.hosted(j.agent):
-			err = bridge.Errorf(bridge.Invalid, "turn %s is one of an agent at a relay; if the agent got it, `drawbridge give-up %s`, otherwise `drawbridge say-again %s`", id, id, id)
+			err = bridge.Errorf(bridge.Invalid, "turn %s belongs to an agent at a relay; if the agent got the turn, run `drawbridge give-up %s`, otherwise run `drawbridge say-again %s`", id, id, id)
 		case word.Told || word.Tell:
-			err = bridge.Errorf(bridge.Invalid, "turn %s has no run that could have told anything; settle it with --not-launched, or send it again with `drawbridge say-again %s`", id, id)
+			err = bridge.Errorf(bridge.Invalid, "turn %s has no known run, so --told and --tell do not apply; settle the turn with --not-launched, or send it again with `drawbridge say-again %s`", id, id)
 		case external != "":
-			err = bridge.Errorf(bridge.Invalid, "turn %s launched nothing; settle it with --not-launched, or send it again with `drawbridge say-again %s`", id, id)
+			err = bridge.Errorf(bridge.Invalid, "turn %s is not a launch, so --launched does not apply; settle the turn with --not-launched, or send it again with `drawbridge say-again %s`", id, id)
 		default:
 			err = c.giveUp(&j, "a person says that it did not arrive")
 		}

@@ -300,8 +300,8 @@ func TestResolveAsksTheAPIAboutAnAgent(t *testing.T) {
 		for name, tt := range map[string]struct {
 			external, want string
 		}{
-			"nobody's":              {"bc-nobody", "knows no agent bc-nobody"},
-			"on another repository": {w.cloud.External("go elsewhere"), `works on "github.com/me/agent-env" and this launch was granted for "github.com/acme/old"`},
+			"nobody's":              {"bc-nobody", "does not know agent bc-nobody"},
+			"on another repository": {w.cloud.External("go elsewhere"), `works on "github.com/me/agent-env", but this launch is for "github.com/acme/old"`},
 		} {
 			if err := resolve(engine.Word{External: tt.external}); bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%s: %v", name, err)

@@ -212,7 +212,7 @@ func (c *change) hearAgain(j *job, t bridge.Turn, text string) error {
 // the text, because news of which it speaks may not have been made again yet.
 func (c *change) hearFound(agent bridge.AgentID, t bridge.Turn, text string) error {
 	own, others := words.Split(words.Unmarked(text))
-	place := "a turn that was found after the database was put back"
+	place := "a turn that the bridge found after the database was restored"
 	for _, h := range []echo.Heard{{Text: own, Source: bridge.EchoOperator}, {Text: others, Source: bridge.EchoOutside, Mode: echo.Named}} {
 		h.Agent, h.Turn, h.Seq, h.Place = agent, t.ID, t.Seq, place
 		if err := echo.Hear(c.Scene, h, c.now); err != nil {

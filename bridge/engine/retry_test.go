@@ -120,7 +120,7 @@ func TestRetryOfASubagent(t *testing.T) {
 		if len(told) != 1 { // the first turn is not the result: its refused line was reported back
 			t.Fatalf("told %q", told)
 		}
-		wants(t, told[0], "it is tried again in", "(1 of 3)", "(3 of 3)", "ended with status ERROR")
+		wants(t, told[0], "the bridge tries again in", "(1 of 3)", "(3 of 3)", "ended with status ERROR")
 	})
 }
 
@@ -142,7 +142,7 @@ func TestParked(t *testing.T) {
 			t.Fatalf("%s: %s, turns %q", got.State, got.Trouble, w.turns())
 		}
 		for _, e := range w.timeline(bridge.EventParked) {
-			wants(t, e.Text, "the plan's limit is reached): 1; `drawbridge continue trn_") // a person reads what to do
+			wants(t, e.Text, "1 outcome waits for agent main, whose turn failed (the plan's limit is reached); `drawbridge continue trn_") // a person reads what to do
 		}
 		failed := w.timeline(bridge.EventTurnFailed)
 		if n := len(w.timeline(bridge.EventParked)); n != 1 || len(failed) != 1 || failed[0].Fields["duration_ms"] == "" { // traces draw the run from it, in place of a completion
@@ -390,7 +390,7 @@ func TestEvidence(t *testing.T) {
 		w.resting()
 		wants(t, w.sent(boss)[0], "confirmed by the API: status FINISHED; artifacts \"artifacts/LOCAL_ACTION: backup_script\" (3 bytes); 512 tokens so far",
 			"the API shows no branch, no pull request", "could not be checked: \"more artifacts\"",
-			"only claimed by the agent, not shown by the API: pull request https://github.com/acme/a/pull/7", "Its last words, which are only its claim:\n| See https://")
+			"only claimed by the agent, not shown by the API: pull request https://github.com/acme/a/pull/7", "Its last reply, which the bridge did not check:\n| See https://")
 		err := w.engine.View(t.Context(), func(tx *bridge.Scene) error {
 			all, err := tx.Completions(child(t, w, "github.com/acme/a").ID)
 			if len(all) != 1 || !strings.Contains(all[0].Evidence, "512 tokens") || all[0].DeliveredAt.IsZero() {

@@ -90,7 +90,7 @@ func (e *Engine) StopTurn(ctx context.Context, id bridge.TurnID) (bridge.Turn, e
 		case t.State.Over():
 			return t, bridge.Errorf(bridge.Conflict, "turn %s has ended (%s); there is nothing to stop", id, t.State)
 		case t.State == bridge.TurnUncertain:
-			return t, bridge.Errorf(bridge.Conflict, "turn %s is uncertain: nobody knows whether the agent got it; `drawbridge turns %s` shows what to do", id, t.Agent)
+			return t, bridge.Errorf(bridge.Conflict, "turn %s is uncertain: the bridge does not know whether the agent got it; `drawbridge turns %s` shows what to do", id, t.Agent)
 		case t.Stopped:
 			return t, nil
 		}

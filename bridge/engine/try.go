@@ -52,7 +52,7 @@ func (c *change) next(id bridge.AgentID) (by *asker, err error) {
 		return nil, err
 	}
 	if by.Agent.Silent() {
-		return nil, bridge.Errorf(bridge.Conflict, "the bridge reads no command in the replies of %s: it acts by tools alone", by.Agent.Name)
+		return nil, bridge.Errorf(bridge.Conflict, "agent %s acts only through tools, so the bridge reads no commands in its replies", by.Agent.Name)
 	}
 	switch t, err := c.heard(id); {
 	case errors.Is(err, bridge.ErrNoRow):

@@ -24,7 +24,7 @@ func (e *Engine) unclear(ctx context.Context, j job, obs bridge.Observation) err
 		if err := c.UpdateAgent(j.agent); err != nil {
 			return err
 		}
-		if err := c.waits(&j.agent, "it is unknown whether its turn arrived, and a person has to look"); err != nil {
+		if err := c.waits(&j.agent, "the bridge does not know whether its turn arrived, and a person has to look"); err != nil {
 			return err
 		}
 		if err := c.event(bridge.EventUncertain, j.agent, bridge.Event{Turn: j.turn.ID, Command: j.command.ID, Text: text, Fields: causeOf(j.turn)}); err != nil {
@@ -45,7 +45,7 @@ func whyUnclear(id bridge.TurnID, obs bridge.Observation) string {
 	if obs.Detail != "" {
 		text += ": " + string(words.Name(obs.Detail))
 	}
-	return text + fmt.Sprintf("; look at its workspace; if the agent got the turn, `drawbridge give-up %s`, otherwise `drawbridge say-again %s`", id, id)
+	return text + fmt.Sprintf("; look at the agent's workspace; if the agent got the turn, run `drawbridge give-up %s`, otherwise run `drawbridge say-again %s`", id, id)
 }
 
 // giveUpSaid settles an uncertain turn that an agent at a relay got, as a person says. The bridge does not tell again what the turn carried, and the

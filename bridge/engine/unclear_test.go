@@ -108,7 +108,7 @@ func TestUnclearFirstTurn(t *testing.T) {
 		w.launchLocal("go")
 		turn := w.uncertainTurn()
 		w.until("the parent was told", func(*bridge.Scene) bool { return len(w.sent(boss)) > 0 })
-		wants(t, w.sent(boss)[0], "it is unknown whether its turn arrived")
+		wants(t, w.sent(boss)[0], "the bridge does not know whether its turn arrived")
 		if _, err := w.engine.SayAgain(t.Context(), turn.ID); err != nil {
 			t.Fatal(err)
 		}

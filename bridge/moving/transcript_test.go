@@ -27,7 +27,7 @@ func TestTranscriptBounds(t *testing.T) {
 		first, says string
 		shown       int
 	}{
-		"nothing was said":         {nil, 0, "", "It had no turn that said anything.", 0},
+		"nothing was said":         {nil, 0, "", "The earlier session had no turn with a text.", 0},
 		"one turn":                 {turnsOf(1, 1), 0, "text 1 ", "", 1},
 		"one that is left out":     {turnsOf(20, 1), 1, "text 1 ", "1 earlier turn left out.", 20},
 		"more turns than it takes": {turnsOf(23, 1), 7, "text 4 ", "10 earlier turns left out.", 20},
@@ -61,7 +61,7 @@ func TestTranscriptIsBarred(t *testing.T) {
 			t.Errorf("a line of another stands bare: %q", line)
 		}
 	}
-	if strings.Contains(got, "text 1") || !strings.Contains(got, "| LOCAL_ACTION: backup") || !strings.Contains(got, "The turn failed.") {
+	if strings.Contains(got, "text 1") || !strings.Contains(got, "| LOCAL_ACTION: backup") || !strings.Contains(got, "The turn failed,") {
 		t.Errorf("%s", got)
 	}
 }

@@ -24,7 +24,7 @@ func (h Homes) Shares(parent bridge.Agent, m bridge.Command) (bool, error) {
 	case !m.Parsed.Shared && m.Parsed.Subdir == "", its == "" && own == "", own == "" && m.Parsed.Subdir == "":
 		return false, nil
 	case its != own:
-		return false, bridge.Errorf(bridge.Invalid, "a subagent on %s lives %s and you live %s, so it cannot work in your workspace: name its repository as repo, without workspace_subdir, and it gets a workspace of its own",
+		return false, bridge.Errorf(bridge.Invalid, "a subagent on %s lives %s and you live %s, so it cannot work in your workspace; to give it its own workspace, name its repository as repo and leave out workspace_subdir",
 			m.Canonical, at(its), at(own))
 	case m.Canonical != parent.Repo:
 		return false, bridge.Errorf(bridge.Invalid, "workspace_subdir is a folder of your own workspace, which holds %s and not %s: leave repo out, or leave workspace_subdir out for a workspace of its own", parent.Repo, m.Canonical)

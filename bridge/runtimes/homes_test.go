@@ -29,7 +29,7 @@ func TestShares(t *testing.T) {
 		"a folder of another repo":         {"laptop-a", "laptop-a", "local/other", named, false, "leave repo out"},
 		"another relay":                    {"laptop-a", "desk", "local/app", shared, false, `lives at relay "desk" and you live at relay "laptop"`},
 		"from a relay to the cloud":        {"laptop-a", bridge.CloudRuntime, "local/app", below, false, "lives elsewhere"},
-		"a folder, from the cloud":         {bridge.CloudRuntime, "desk", "local/app", below, false, "name its repository as repo, without workspace_subdir"},
+		"a folder, from the cloud":         {bridge.CloudRuntime, "desk", "local/app", below, false, "name its repository as repo and leave out workspace_subdir"},
 		"from the cloud":                   {bridge.CloudRuntime, "desk", "local/app", shared, false, ""},
 		"in the cloud":                     {bridge.CloudRuntime, bridge.CloudRuntime, "github.com/me/app", below, false, ""},
 	} {

@@ -38,9 +38,9 @@ func Introduced(cmd parser.Command, name, parent string, within bool) string {
 	var where bridge.Words
 	switch {
 	case within && cmd.Subdir != "":
-		where = Say("Your working folder is the folder %s of its workspace.\n", cmd.Subdir)
+		where = Say("Your working folder is the folder %s of that agent's workspace.\n", cmd.Subdir)
 	case within:
-		where = Say("You work in its workspace, at the same time as it.\n")
+		where = Say("You work in that agent's workspace, at the same time as that agent.\n")
 	case cmd.Subdir != "":
 		where = Say("Work in the subdirectory %s.\n", cmd.Subdir)
 	}
@@ -168,11 +168,11 @@ func Parked(a bridge.Agent, waiting int, turn bridge.TurnID) string {
 	how := fmt.Sprintf("`drawbridge say %s`", a.Name)
 	switch {
 	case a.External == "" || a.Quarantined:
-		how = "nothing"
+		how = "no later turn"
 	case turn != "":
 		how = fmt.Sprintf("`drawbridge continue %s` or %s", turn, how)
 	}
-	return fmt.Sprintf("outcomes that wait for agent %s, whose turn failed (%s): %d; %s takes them along", a.Name, a.Trouble, waiting, how)
+	return fmt.Sprintf("%s %s for agent %s, whose turn failed (%s); %s delivers what waits", Count(waiting, "outcome"), verb(waiting, "waits", "wait"), a.Name, a.Trouble, how)
 }
 
 // SubagentName is the repository's name and the end of the id: readable and unique.

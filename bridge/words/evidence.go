@@ -53,7 +53,7 @@ func NoResult(line int, a bridge.Agent, m bridge.Command) bridge.Words {
 	head := Say("%s (WEBHOOK_RESULT): subagent %s (%s)", Where(line), a.Name, a.Repo)
 	switch {
 	case a.Task == bridge.TaskFailed || a.Task == bridge.TaskDone:
-		return head + Say(" has ended, and the bridge could not read a run of it; the state of its launch is %s", m.State)
+		return head + Say(" has ended, but the bridge could not read any of its runs; the state of its launch is %s", m.State)
 	case a.Task == bridge.TaskWaiting:
 		return head + " waits for a person; its result comes when its task is done"
 	case m.State == bridge.CommandUncertain:
@@ -82,7 +82,7 @@ func completion(e Ended, evidence string) bridge.Words {
 		text += "\n   the bridge could not read its reply: " + Own(e.Oversize)
 	}
 	if e.Observation.Reply != "" {
-		text += "\nIts last words, which are only its claim:"
+		text += "\nIts last reply, which the bridge did not check:"
 	}
 	return text
 }
@@ -103,7 +103,7 @@ const maxSeen = 40
 func seen(o bridge.Observation) []string {
 	lines := []string{Confirmed + "relay: status " + string(Name(string(o.State))) + ", " + string(o.Cause)}
 	if o.Seen == "" {
-		return append(lines, "the relay saw nothing of the work itself")
+		return append(lines, "the relay itself saw nothing of the work")
 	}
 	all := strings.Split(strings.TrimRight(o.Seen, "\n"), "\n")
 	for _, line := range all[:min(len(all), maxSeen)] {

@@ -13,11 +13,11 @@ var Again = map[bool]string{true: "the agent goes on with the turn that was cut 
 // endCauses say in words why a run ended, and what a person can do.
 var endCauses = map[bridge.EndCause]string{
 	bridge.CauseDeclined:     "the agent's model refused the turn",
-	bridge.CauseHung:         "the agent said nothing for too long, or took too long, and its machine ended it",
+	bridge.CauseHung:         "the agent said nothing for too long, or its turn took too long, so its machine ended the turn",
 	bridge.CauseAsking:       "the process of the agent ended while the agent waited for a permission; the answer begins the agent's next turn",
-	bridge.CauseSessionGone:  "the agent's session is gone on its machine; say something to it, and it begins a new session without what was said before; its work is in its workspace there",
+	bridge.CauseSessionGone:  "the agent's session is gone on its machine; send the agent a message to begin a new session; the agent does not remember the earlier conversation; its work is still in its workspace there",
 	bridge.CauseLoginMissing: "the agent's login is missing on its machine; log in there",
-	bridge.CauseUnsaid:       "the agent got nothing of the turn",
+	bridge.CauseUnsaid:       "the agent did not get the turn",
 }
 
 // Ending is the end of a run on a machine, in words for a person.
@@ -49,7 +49,7 @@ func (o Ending) Failed(turn bridge.TurnID) string {
 
 // goesOnBy names the words that a person has for a turn.
 func goesOnBy(turn bridge.TurnID) string {
-	return fmt.Sprintf("; then: drawbridge continue %s, or say-again, or give-up", turn)
+	return fmt.Sprintf("; repair the cause, then run `drawbridge continue %s`, or say-again, or give-up", turn)
 }
 
 // Waits says why an agent gets nothing before a time.

@@ -112,9 +112,9 @@ func Approved(m bridge.Command, shown string) string {
 // Repeats names commands that end together with another, which they are identical to.
 func Repeats(ids []bridge.CommandID) bridge.Words {
 	if len(ids) == 1 {
-		return Say("%s is the same and ends with it", ids[0])
+		return Say("%s is identical and does not run", ids[0])
 	}
-	return Say("%d more are the same and end with it: %s", len(ids), Own(Listed(ids, 10)))
+	return Say("%d more commands are identical and do not run: %s", len(ids), Own(Listed(ids, 10)))
 }
 
 // Listed names the first of many.

@@ -140,7 +140,7 @@ func check(ctx context.Context, s streams, h home) error {
 		fmt.Fprintf(s.out, "changed since the last start: its sha256 is %s and was %s\n", config.SHA256, report.File)
 	}
 	if control.Switched(config.State) {
-		fmt.Fprintln(s.out, "the kill switch is on: everything is refused until drawbridge-relay start")
+		fmt.Fprintln(s.out, "the kill switch is on: the relay refuses everything until you run drawbridge-relay start")
 	}
 	ability := sandbox.Probe(ctx, nil)
 	fmt.Fprintf(s.out, "sandbox here: %s\n", ability)
@@ -164,7 +164,7 @@ func (h home) doors(config settings.Config) (string, error) {
 	case err != nil && config.Listens():
 		return "at " + config.Door(), nil
 	case err != nil:
-		return "to nobody yet: " + runner.NotJoined, nil
+		return "after this relay has joined a bridge: " + runner.NotJoined, nil
 	case config.Listens():
 		return "at " + config.Door() + " and to " + joined, nil
 	default:
@@ -189,7 +189,7 @@ func describe(config settings.Config, id string, ability sandbox.Ability) string
 	if bounds := a.Bounds.String(); bounds != "" {
 		parts = append(parts, bounds)
 		if !keeper.Bounds {
-			parts = append(parts, "NOT HERE: memory, open files, file size and processor time are not bounded")
+			parts = append(parts, "NOT HERE: memory, open files, file size and processor time are not limited")
 		}
 	}
 	if a.SHA256 != "" {
@@ -240,7 +240,7 @@ func (c auditVerify) run(s streams) error {
 	}
 	fmt.Fprintf(s.out, "%s: %s, whole; the last hash is %s\n", path, counted(int(report.Head.Seq), "line", "lines"), report.Head.Hash)
 	if report.Torn > 0 {
-		fmt.Fprintf(s.out, "a line that is not whole follows, as a kill leaves it (size %d); the next start takes it out\n", report.Torn)
+		fmt.Fprintf(s.out, "an unfinished line follows, as after a kill (size %d); the relay removes it at its next start\n", report.Torn)
 	}
 	if report.NoHead && report.Head.Seq > 0 {
 		return fmt.Errorf("%s%s is missing or empty, so this check cannot detect lines that were removed at the end", path, audit.HeadSuffix)
@@ -274,7 +274,7 @@ func (c install) run(s streams) error {
 	case "auto":
 		kind = map[string]string{"linux": service.Systemd, "darwin": service.Launchd}[runtime.GOOS]
 	default:
-		return &usageError{"drawbridge-relay install", fmt.Errorf("--kind %q is none of auto, systemd, launchd", c.Kind)}
+		return &usageError{"drawbridge-relay install", fmt.Errorf("--kind %q must be one of auto, systemd, launchd", c.Kind)}
 	}
 	if _, err := settings.Load(c.Config, os.LookupEnv); err != nil {
 		return err
@@ -303,7 +303,7 @@ func (c install) run(s streams) error {
 		return err
 	}
 	if _, err := settings.Load(c.Config, serviceEnv); err != nil {
-		fmt.Fprintf(s.err, "a service has no variables of this shell: put their values into files and write ${file:path}, or set them in %s\n%v\n", file.Path, err)
+		fmt.Fprintf(s.err, "a service does not get the variables of this shell: put their values into files and write ${file:path}, or set them in %s\n%v\n", file.Path, err)
 	}
 	_, err = fmt.Fprintf(s.out, "wrote %s; next:\n  %s\n", file.Path, file.Next)
 	return err

@@ -81,7 +81,7 @@ func (c approvals) run(ctx context.Context, s streams) error {
 		return json.NewEncoder(s.out).Encode(open)
 	}
 	if len(open) == 0 {
-		_, err := fmt.Fprintln(s.out, "nothing waits for an approval")
+		_, err := fmt.Fprintln(s.out, "no request waits for an approval")
 		return err
 	}
 	for _, p := range open {
@@ -145,12 +145,12 @@ func (p place) stop(ctx context.Context, s streams) error {
 	}
 	switch err := control.NewClient(state).SwitchOff(ctx); {
 	case errors.Is(err, control.ErrNoRelay):
-		_, err = fmt.Fprintln(s.out, "stopped; no relay is running, and one that is started refuses everything until drawbridge-relay start")
+		_, err = fmt.Fprintln(s.out, "stopped; no relay is running, and a relay that you start refuses everything until you run drawbridge-relay start")
 		return err
 	case err != nil:
 		return fmt.Errorf("the kill switch is on and takes effect within a second, but the relay did not confirm it: %w", err)
 	}
-	_, err = fmt.Fprintln(s.out, "stopped; nothing runs, and everything is refused until drawbridge-relay start")
+	_, err = fmt.Fprintln(s.out, "stopped; the relay runs nothing and refuses everything until you run drawbridge-relay start")
 	return err
 }
 

@@ -129,7 +129,7 @@ func writeSample(s streams, path string) error {
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already and stays as it is; check it with `drawbridge-relay check`", path)
+		return fmt.Errorf("%s exists already, and init does not change it; check it with `drawbridge-relay check`", path)
 	}
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ func (h home) setCA(s streams, files []string) (err error) {
 	if err := link.SetCA(h.identity(), ca); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "what vouches for the bridge's certificate: %s\n", whose)
+	_, err = fmt.Fprintf(s.out, "for the bridge's certificate this relay trusts: %s\n", whose)
 	return err
 }
 
@@ -250,7 +250,7 @@ func printKeys(w io.Writer, i link.Identity) error {
 func loadIdentity(path string) (link.Identity, error) {
 	i, err := link.Load(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return i, fmt.Errorf("%s is not there: this relay has not joined a bridge; make an invitation with `drawbridge relay token <name>`, and use drawbridge-relay join", path)
+		return i, fmt.Errorf("%s does not exist: this relay has not joined a bridge; make an invitation with `drawbridge relay token <name>`, and use drawbridge-relay join", path)
 	}
 	return i, err
 }

@@ -202,7 +202,7 @@ func (c runCmd) run(ctx context.Context, s streams) error {
 	ctx, release := lifecycle.UntilParentEnds(ctx, os.LookupEnv)
 	defer release()
 	if !slices.Contains([]string{logs.Auto, logs.JSON, logs.Console}, c.Log) {
-		return &usageError{"drawbridge-relay run", fmt.Errorf("--log %q is none of auto, json, console", c.Log)}
+		return &usageError{"drawbridge-relay run", fmt.Errorf("--log %q must be one of auto, json, console", c.Log)}
 	}
 	beside, err := link.Beside(c.identity(), c.Bridge)
 	if err != nil {

@@ -146,7 +146,7 @@ func (r *report) judge() {
 		r.Problems = append(r.Problems, "the relay is not connected to its bridge: "+why)
 	}
 	if r.Stopped {
-		r.Problems = append(r.Problems, "the kill switch is on, until drawbridge-relay start")
+		r.Problems = append(r.Problems, "the kill switch is on; turn it off with drawbridge-relay start")
 	}
 	if r.Outdated {
 		r.Problems = append(r.Problems, "relay.yaml is newer than the running relay; test it with `drawbridge-relay check`, then restart the relay")
@@ -211,7 +211,7 @@ func (r record) String() string {
 	case r.Lines == 0:
 		return "empty"
 	default:
-		return fmt.Sprintf("whole; its line %d, %q, of %s, is the last and has the hash %s", r.Lines, r.Last, local(r.At), r.Hash)
+		return fmt.Sprintf("whole; the last line is number %d, %q, of %s, with the hash %s", r.Lines, r.Last, local(r.At), r.Hash)
 	}
 }
 

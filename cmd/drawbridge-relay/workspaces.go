@@ -315,7 +315,7 @@ func newWorkspacesRemove(s streams) *cobra.Command {
 			if errors.As(err, &loss) {
 				printState(s.out, loss.State)
 				if lose != "" {
-					return trust.Because("the code "+fmt.Sprintf("%+.20q", lose)+" is not the one of the work that would be lost now", err.Error())
+					return trust.Because("the code "+fmt.Sprintf("%+.20q", lose)+" is not the code of the present unsaved work", err.Error())
 				}
 			}
 			if err == nil {

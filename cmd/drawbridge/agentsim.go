@@ -72,7 +72,7 @@ func (c agentsimCmd) Run(ctx context.Context, a app) (err error) {
 	}
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil || !httpx.Loopback(host) {
-		return usageError{fmt.Errorf("--listen %q: the stand-in serves this machine alone; write 127.0.0.1:7421", c.Listen)}
+		return usageError{fmt.Errorf("--listen %q is not a loopback address; write 127.0.0.1:7421", c.Listen)}
 	}
 	if c.Log != "" {
 		f, err := os.OpenFile(c.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

@@ -166,7 +166,7 @@ func showHeld(a app, list api.CommandList) error {
 			return err
 		}
 	}
-	if _, err := fmt.Fprintln(a.stdout, "To approve one: drawbridge approve ID@HASH, as its first line begins. To refuse one: drawbridge deny ID"); err != nil {
+	if _, err := fmt.Fprintln(a.stdout, "To approve one: drawbridge approve ID@HASH, with the ID@HASH of its first line. To refuse one: drawbridge deny ID"); err != nil {
 		return err
 	}
 	return more(a, list.Next)

@@ -136,7 +136,7 @@ func askEndpoints(ctx context.Context, cfg *config.Bridge) (out []probe.Finding)
 		case listed == 0 && len(u.Models) == 0:
 			f.Detail = "the endpoint lists no model; start a model there, then type drawbridge check again"
 		case listed == 0:
-			f.OK, f.Detail = true, "the endpoint answers, and has no list of models to compare with"
+			f.OK, f.Detail = true, "the endpoint answers, but lists no models to compare with yours"
 		default:
 			f.OK, f.Detail = true, fmt.Sprintf("the endpoint answers, and lists %s", words.Count(listed, "model"))
 		}

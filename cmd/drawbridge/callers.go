@@ -32,7 +32,7 @@ func (c callerTokens) asked() bool {
 func (c tokenCmd) runOpenAI(ctx context.Context, a app, client *api.Client) error {
 	switch {
 	case c.ID != "":
-		return usageError{errors.New("--id selects an agent's token; name a token of the OpenAI-compatible door by its name")}
+		return usageError{errors.New("--id selects an agent's token; with --openai, write the token's name instead")}
 	case (c.List || c.Revoke) && c.asked():
 		return usageError{errors.New("--list and --revoke take a name and no other flag; leave the other flags out")}
 	case c.List:

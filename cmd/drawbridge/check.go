@@ -126,10 +126,10 @@ func pageFindings(path string, p *policy.Policy, cfg *config.Bridge) []probe.Fin
 	for _, name := range names {
 		var now bytes.Buffer
 		if err := handout.Write(&now, p, pageOptions(cfg, name)); err == nil && bytes.Equal(now.Bytes(), there) {
-			return []probe.Finding{{What: path, OK: true, Detail: "says what the allowlist says"}}
+			return []probe.Finding{{What: path, OK: true, Detail: "agrees with the allowlist"}}
 		}
 	}
-	return []probe.Finding{{What: path, Detail: "is not what the allowlist says now; write it again with `drawbridge protocol > " + path + "`, and commit it into the orchestrator's repository"}}
+	return []probe.Finding{{What: path, Detail: "differs from the allowlist; write the page again with `drawbridge protocol > " + path + "`, and commit it into the orchestrator's repository"}}
 }
 
 // nameFindings warns of orchestrators that have a name which a new agent could not get.
@@ -138,7 +138,7 @@ func nameFindings(cfg *config.Bridge) (out []probe.Finding) {
 	for _, o := range cfg.Orchestrators {
 		if word := policy.ReservedName(o.Name); word != "" {
 			out = append(out, probe.Finding{What: "warning", OK: true, Detail: fmt.Sprintf(
-				"a reader would take orchestrator %s for %q, which the bridge keeps for people and itself, so no new agent gets this name; name a new orchestrator after its task, such as docs", o.Name, word)})
+				"orchestrator %s keeps its name, but the name reads like %q, which the bridge reserves; name a new orchestrator after its task, such as docs", o.Name, word)})
 		}
 	}
 	return out
@@ -152,14 +152,14 @@ func runtimeFindings(cfg *config.Bridge) (out []probe.Finding) {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Runtimes)) {
 		r := cfg.Runtimes[name]
 		if r.Kind == "relay" {
-			out = append(out, probe.Finding{What: "runtime " + name, OK: true, Detail: fmt.Sprintf("agents of the entry %s of relay %s; run drawbridge-relay check --agents there to see whether they start", r.Agent, r.Relay)})
+			out = append(out, probe.Finding{What: "runtime " + name, OK: true, Detail: fmt.Sprintf("the entry %s of relay %s hosts its agents; to see whether they start, run at that machine: drawbridge-relay check --agents", r.Agent, r.Relay)})
 			continue
 		}
 		if r.Kind == kindChat {
 			out = append(out, probe.Finding{What: "runtime " + name, OK: true, Detail: fmt.Sprintf("a chat model: %s at %s; its agents act by tools alone", r.Model, r.URL)})
 			continue
 		}
-		f := probe.Finding{What: "runtime " + name, OK: true, Detail: "a stand-in: its agents follow " + r.Script + " and think nothing"}
+		f := probe.Finding{What: "runtime " + name, OK: true, Detail: "a stand-in without a model: its agents follow " + r.Script}
 		if _, err := scripted.Load(r.Script); err != nil {
 			f.OK, f.Detail = false, err.Error()
 		}

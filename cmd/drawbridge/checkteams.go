@@ -24,7 +24,7 @@ func muteTeams(cfg *config.Bridge, rules policy.Rules) (out []probe.Finding) {
 			continue
 		}
 		for _, why := range doorless(cfg, rules) {
-			out = append(out, probe.Finding{What: "warning", OK: true, Detail: fmt.Sprintf("orchestrator %s has the toolsets %s, but %s; they can be written to and cannot answer",
+			out = append(out, probe.Finding{What: "warning", OK: true, Detail: fmt.Sprintf("orchestrator %s has the toolsets %s, but %s",
 				o.Name, strings.Join(sets, ", "), why)})
 		}
 	}
@@ -34,15 +34,15 @@ func muteTeams(cfg *config.Bridge, rules policy.Rules) (out []probe.Finding) {
 // doorless says which agents of the cloud get no door to the bridge, and what would give them one.
 func doorless(cfg *config.Bridge, rules policy.Rules) []string {
 	if cfg.PublicURL == "" {
-		return []string{"its agents in the cloud get no door to the bridge; set public_url"}
+		return []string{"its agents in the cloud cannot reach the bridge to answer messages; set public_url in bridge.yaml"}
 	}
 	var why []string
 	if cfg.Cursor.API == bridge.APIv0 {
-		why = append(why, "agents at the v0 API get no door to the bridge; set cursor.api to v1")
+		why = append(why, "agents at the v0 API cannot reach the bridge to answer messages; set cursor.api to v1 in bridge.yaml")
 	}
 	for _, r := range rules.Repos {
 		if r.API == bridge.APIv0 {
-			why = append(why, fmt.Sprintf("agents on %s get no door to the bridge, because the allowlist puts them at the v0 API; use v1 there", r.Pattern))
+			why = append(why, fmt.Sprintf("agents on %s use the v0 API and cannot reach the bridge to answer messages; set api: v1 for %[1]s in the allowlist", r.Pattern))
 		}
 	}
 	return why

@@ -61,7 +61,7 @@ func toolCap(cfg *config.Bridge, o *config.Orchestrator, runtime string) probe.F
 	}
 	f := probe.Finding{What: what, OK: true, Detail: fmt.Sprintf("%s of the bridge (%s); tool_cap leaves %d for other servers", words.Count(len(tools), "tool"), strings.Join(sets, ", "), most-len(tools))}
 	if len(tools) > most {
-		f.What, f.Detail = "warning", fmt.Sprintf("runtime %s: %s are offered %s (%s), and take %d, so that they leave tools out; name fewer toolsets in bridge.yaml",
+		f.What, f.Detail = "warning", fmt.Sprintf("runtime %s: the bridge offers %s %s (%s), but they take only %d and leave the others out; name fewer toolsets in bridge.yaml",
 			runtime, who, words.Count(len(tools), "tool"), strings.Join(sets, ", "), most)
 	}
 	return f

@@ -47,7 +47,7 @@ func TestToolCaps(t *testing.T) {
 	}{
 		"no cap":                           {0, strings.Split(all, ", "), "laptop", true, "", true},
 		"the usual sets":                   {40, nil, "laptop", false, "tools of the bridge (bridge); tool_cap leaves", true},
-		"every set":                        {20, strings.Split(all, ", "), "laptop", false, "runtime laptop: agents of orchestrator main are offered 33 tools (" + all + "), and take 20", false},
+		"every set":                        {20, strings.Split(all, ", "), "laptop", false, "runtime laptop: the bridge offers agents of orchestrator main 33 tools (" + all + "), but they take only 20", false},
 		"below an orchestrator that fits":  {20, []string{"bridge"}, "", true, "tool_cap leaves", true},
 		"below an orchestrator of a chat":  {5, nil, "model", true, "(bridge, team, channels, memory)", false},
 		"of an orchestrator that is apart": {1, []string{"team"}, "", false, "", true},
@@ -74,7 +74,7 @@ func TestToolCaps(t *testing.T) {
 		})
 	}
 	alone := &config.Bridge{Runtimes: map[string]config.Runtime{"laptop": {Kind: "relay", ToolCap: 10, Toolsets: []string{"bridge", "team"}}}}
-	if got := toolCaps(alone, policy.Rules{}); len(got) != 1 || got[0].What != "warning" || !strings.Contains(got[0].Detail, "runtime laptop: its agents are offered 15 tools (bridge, team), and take 10") {
+	if got := toolCaps(alone, policy.Rules{}); len(got) != 1 || got[0].What != "warning" || !strings.Contains(got[0].Detail, "runtime laptop: the bridge offers its agents 15 tools (bridge, team), but they take only 10") {
 		t.Errorf("without an orchestrator: %+v", got)
 	}
 	names, err := mcpserver.ToolNames([]string{"bridge"}, false)

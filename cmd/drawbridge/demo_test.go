@@ -42,7 +42,7 @@ func TestDemo(t *testing.T) {
 	if got.code != exitOK || got.stderr != "" {
 		t.Errorf("exit code %d, stderr %q\n%s", got.code, got.stderr, got.stdout)
 	}
-	for _, want := range []string{"✗ refused", "✓ approved", "? near miss", "▲ launched", "● executed", "■ completed FINISHED", "Everything that was expected happened"} {
+	for _, want := range []string{"✗ refused", "✓ approved", "? near miss", "▲ launched", "● executed", "■ completed FINISHED", "Each expected step happened exactly once"} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("the demo does not show %q:\n%s", want, got.stdout)
 		}

@@ -38,7 +38,7 @@ func (t connection) find(a app) (path, start string) {
 	default:
 		return here, "drawbridge serve"
 	}
-	fmt.Fprintf(a.stderr, "drawbridge: the bridge is that of %s\n", path)
+	fmt.Fprintf(a.stderr, "drawbridge: using the bridge of %s\n", path)
 	return path, start
 }
 

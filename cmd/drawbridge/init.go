@@ -117,7 +117,7 @@ func (c initCmd) existing(a app) (config.SampleValues, error) {
 	compare("--relay", c.Relay, "allowlist.yaml", there.Relay, c.Relay == there.Relay)
 	compare("--allow", c.Allow, "allowlist.yaml", orNothing(there.Repos), slices.ContainsFunc(there.Repos, func(r string) bool { return r == c.Allow || sameRepo(r, c.Allow) }))
 	if len(differs) > 0 {
-		return there, usageError{fmt.Errorf("init changes no file that is there:\n  %s\nLeave these flags out, edit the files, or choose another folder", strings.Join(differs, "\n  "))}
+		return there, usageError{fmt.Errorf("init does not change existing files:\n  %s\nLeave these flags out, edit the files, or choose another folder", strings.Join(differs, "\n  "))}
 	}
 	return there, nil
 }

@@ -81,7 +81,7 @@ func (a app) setUp(ctx context.Context, dir, relay, tools string) error {
 		}
 	}
 	if keeps && tools == "none" {
-		fmt.Fprintf(a.stdout, "note    this adds no tools and takes none away; edit tools: in %s\n", shown(path))
+		fmt.Fprintf(a.stdout, "note    --tools none does not change an existing relay.yaml; to remove tools, edit tools: in %s\n", shown(path))
 	}
 	if keeps && len(chosen.Found) > 0 {
 		if err := local.Edit(path, chosen.AddTo, func(trial string) error { _, err := settings.Load(trial, a.getenv); return err }); err != nil {
@@ -124,7 +124,7 @@ func (a app) chooseTools(ctx context.Context, dir, wish string) (local.Tools, er
 	case wish == "all":
 		fmt.Fprintln(a.stdout, "note    no compiler or package manager was found outside /usr/local/bin, /usr/bin and /bin")
 	default:
-		fmt.Fprintf(a.stdout, "note    agents can use these programs anyway: %s\n", shown(strings.Join(names, ", ")))
+		fmt.Fprintf(a.stdout, "note    agents can already use these programs: %s\n", shown(strings.Join(names, ", ")))
 	}
 	chosen := all
 	if wish == "" && len(all.Opens) > 0 {

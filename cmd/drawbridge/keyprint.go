@@ -28,7 +28,7 @@ func claimKey(ctx context.Context, s *store.Store, keys bridge.Keys, anyKey bool
 	if err != nil || stands == mine {
 		return err
 	}
-	return bridge.Errorf(bridge.Conflict, "the key in bridge.yaml is not the one that this database was used with (print %s, now %s). The earlier key is not below old_keys either. "+
+	return bridge.Errorf(bridge.Conflict, "this database was used with another key than the one in bridge.yaml (print %s, now %s). The earlier key is not below old_keys either. "+
 		"Put the earlier key back. If you or another replica changed the key on purpose, list the earlier key below old_keys. "+
 		"If the earlier key is lost: stop every replica, settle what is uncertain, and start once with --new-key", stands, mine)
 }

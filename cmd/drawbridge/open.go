@@ -46,11 +46,11 @@ func (c openCmd) Run(ctx context.Context, a app) error {
 		switch {
 		case c.As != "":
 			if how = "send this link to " + c.As + " alone"; here(link.URL) {
-				how += "; it opens on this machine alone (others need operator.url, or public_url without operator.listen)"
+				how += "; it opens on this machine only (for another machine, set operator.url, or public_url without operator.listen)"
 			}
 		case !logs.IsTerminal(a.stdout):
 		case here(link.URL):
-			how += " of this machine (a phone needs another address: operator.url or public_url)"
+			how += " of this machine (for a phone, set operator.url or public_url)"
 		default:
 			how += ", or scan the code with a phone"
 			if code, err := qrCode(link.URL); err == nil { // without the code, the link is still there

@@ -46,7 +46,7 @@ func (c parseCmd) Run(a app) error {
 			opts.Fenced = parser.FencedRun
 		}
 	} else if c.Config != "" || c.Agent != "" {
-		return usageError{errors.New("--config and --agent say how to judge, so name the allowlist too: --allowlist FILE")}
+		return usageError{errors.New("--config and --agent need an allowlist; add --allowlist FILE")}
 	}
 	commands, misses, err := c.read(a.stdin, opts)
 	if err != nil {

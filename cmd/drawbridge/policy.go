@@ -134,13 +134,13 @@ func tested(p *policy.Policy, opts parser.Options, test config.Case) *policyFail
 		}
 		wrong = true
 		cmd := found.Commands[i]
-		fail.Why = append(fail.Why, fmt.Sprintf("line %d, %s: the gate says %s, and the test wants %s", cmd.Line, cmd.Verb, orAllowed(v), want))
+		fail.Why = append(fail.Why, fmt.Sprintf("line %d, %s: the allowlist says %s, but the test wants %s", cmd.Line, cmd.Verb, orAllowed(v), want))
 	}
 	if !wrong {
 		return nil
 	}
 	if missing := len(test.Want) - found.Total; missing > 0 {
-		fail.Why = append(fail.Why, fmt.Sprintf("the test wants %s, and the text has %s", words.Count(len(test.Want), "answer"), words.Count(found.Total, "command")))
+		fail.Why = append(fail.Why, fmt.Sprintf("the test wants %s, but the text has %s", words.Count(len(test.Want), "answer"), words.Count(found.Total, "command")))
 	}
 	for _, n := range found.NearMisses {
 		fail.Why = append(fail.Why, fmt.Sprintf("line %d is not a command: %s", n.Line, n.Reason))
@@ -195,7 +195,7 @@ func (c policyCompareCmd) Run(ctx context.Context, a app) error {
 	text, err := os.ReadFile(c.File)
 	var path *fs.PathError
 	if errors.As(err, &path) {
-		return usageError{fmt.Errorf("%s: %w; name the edited allowlist", c.File, path.Err)}
+		return usageError{fmt.Errorf("read %s: %w; name the file with the edited allowlist", c.File, path.Err)}
 	}
 	if err != nil {
 		return err
@@ -216,7 +216,7 @@ func (c policyCompareCmd) Run(ctx context.Context, a app) error {
 }
 
 func (c policyCompareCmd) print(a app, out api.Comparison) error {
-	list := rows{head: []string{"NOW", "BEFORE", "COMMANDS", "LAST", "WHAT"}, none: fmt.Sprintf("no other answer to %s since %s", words.Count(out.Commands, "command"), out.Since.Format(time.DateOnly))}
+	list := rows{head: []string{"NOW", "BEFORE", "COMMANDS", "LAST", "WHAT"}, none: fmt.Sprintf("the edited allowlist gives the same answer to all %s since %s", words.Count(out.Commands, "command"), out.Since.Format(time.DateOnly))}
 	for _, d := range out.Differences {
 		list.rows = append(list.rows, row{
 			cells: []string{d.Now, d.Was, fmt.Sprint(d.Count), age(d.LastAt, time.Now()), d.Verb + " " + shown(d.Target)},

@@ -103,7 +103,7 @@ func (c relayWithdrawCmd) Run(ctx context.Context, a app) error {
 func joinCommand(at, token string) (string, error) {
 	u, err := url.Parse(at)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return "", usageError{fmt.Errorf("%q is no address for a relay to dial; use --at https://…", at)}
+		return "", usageError{fmt.Errorf("%q is not an address that a relay can dial; use --at https://…", at)}
 	}
 	scheme := "drawbridge://"
 	if u.Scheme == "http" {
@@ -202,12 +202,12 @@ func warnOfCopy(w io.Writer, r api.Relay) {
 	if r.Copy == nil {
 		return
 	}
-	fmt.Fprintf(w, "  refused at %s: a relay that shows epoch %d; the last one that was acknowledged is %d\n", r.Copy.At.Local().Format(time.DateTime), r.Copy.Epoch, r.Epoch)
+	fmt.Fprintf(w, "  refused at %s: this relay with the epoch %d; the last acknowledged epoch is %d\n", r.Copy.At.Local().Format(time.DateTime), r.Copy.Epoch, r.Epoch)
 	if time.Since(r.Copy.AcceptedAt) < bridge.AcceptFor {
-		fmt.Fprintln(w, "    you accepted it; it is let in when it tries next")
+		fmt.Fprintln(w, "    you accepted the refused relay; the bridge lets it in when it connects next")
 		return
 	}
-	fmt.Fprintf(w, "    its state folder was copied or put back, or its journal removed; stop the copy, or if that one is to stay: drawbridge relay accept %s\n", r.Name)
+	fmt.Fprintf(w, "    its state folder was copied or restored, or its journal was removed; stop the refused relay, or to use it instead of the other one: drawbridge relay accept %s\n", r.Name)
 }
 
 type relayAcceptCmd struct {
@@ -230,7 +230,7 @@ func (c relayAcceptCmd) Run(ctx context.Context, a app) error {
 		if c.JSON {
 			return printJSON(a.stdout, r)
 		}
-		_, err = fmt.Fprintf(a.stdout, "the relay that was refused as %s is let in when it tries next, within about ten seconds; the other one is refused from then on. If it does not come within an hour, accept it again\n", r.Name)
+		_, err = fmt.Fprintf(a.stdout, "the bridge lets the refused relay %s in when it connects next, within about ten seconds. From then on the bridge refuses the other one. If the relay does not connect within an hour, accept it again\n", r.Name)
 		return err
 	})
 }
@@ -261,7 +261,7 @@ func (c relayShowCmd) print(a app, r api.Relay) error {
 	if err := a.printRelays(r); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "  its key is %s, as drawbridge-relay keys shows it there\n", cmp.Or(r.KeyID, "unknown"))
+	fmt.Fprintf(a.stdout, "  its key is %s; on its machine, drawbridge-relay keys must show the same\n", cmp.Or(r.KeyID, "unknown"))
 	warnOfCopy(a.stdout, r)
 	for _, o := range r.Offers {
 		who := bridge.RelayOffer{Approval: o.Approval, Bridge: o.Bridge, ApproveBy: o.ApproveBy}.Approver()
@@ -321,7 +321,7 @@ func (c relayRotateCmd) Run(ctx context.Context, a app) error {
 		if c.JSON {
 			return printJSON(a.stdout, k)
 		}
-		_, err = fmt.Fprintf(a.stdout, "requests are signed with key number %d from now on; relays that are away learn it when they come back\n", k.Generation)
+		_, err = fmt.Fprintf(a.stdout, "requests are signed with key number %d from now on; relays that are not connected learn the key when they connect\n", k.Generation)
 		return err
 	})
 }

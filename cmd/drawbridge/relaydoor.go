@@ -44,10 +44,10 @@ func (d relayDoor) Agent(ctx context.Context, relay, session string) (bridge.Age
 		case err == nil || errors.Is(err, bridge.ErrNoRow) && time.Now().After(giveUp):
 			return "", bridge.Errorf(bridge.Denied, "relay %q does not host an agent with this session", relay)
 		case !errors.Is(err, bridge.ErrNoRow):
-			return "", &bridge.Error{Kind: bridge.Unavailable, Message: "the agent of this session could not be looked up", Cause: err}
+			return "", &bridge.Error{Kind: bridge.Unavailable, Message: "the bridge could not look up the agent of this session; try again", Cause: err}
 		}
 		if err := pause.For(ctx, bindPause); err != nil {
-			return "", &bridge.Error{Kind: bridge.Unavailable, Message: "the call was given up", Cause: err}
+			return "", &bridge.Error{Kind: bridge.Unavailable, Message: "the call ended before the bridge found the agent of this session; try again", Cause: err}
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (c serveCmd) Run(ctx context.Context, a app) error {
 		return w.close(err)
 	}
 	if n, err := w.mail.Sweep(ctx, time.Now()); err != nil || n > 0 {
-		w.log.Warn().Err(err).Int("removed", n).Msg("files that a crash left half handed over")
+		w.log.Warn().Err(err).Int("removed", n).Msg("removed files that a crash left without a message")
 	}
 	for _, warning := range append(cfg.Warnings(), config.Problems(p.Warnings())...) {
 		w.log.Warn().Str("at", warning.At).Msg(warning.String())
@@ -116,7 +116,7 @@ func (w *parts) keyAccepted(ctx context.Context) error {
 		return fmt.Errorf("the Cloud Agents API at %s refuses the key in cursor.key (%s); make a new one (Dashboard, Integrations) and start again", w.config.Cursor.URL, bridge.SafeMessage(err))
 	}
 	if err != nil && ctx.Err() == nil {
-		w.log.Warn().Str("url", w.config.Cursor.URL).Str("error", bridge.SafeMessage(err)).Msg("nobody knows yet whether the Cloud Agents API takes the key")
+		w.log.Warn().Str("url", w.config.Cursor.URL).Str("error", bridge.SafeMessage(err)).Msg("the Cloud Agents API did not answer, so its key is not yet checked")
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (c serveCmd) receive(ctx context.Context, a app) error {
 	}
 	cfg.Log.Format = cmp.Or(c.Log, cfg.Log.Format)
 	if !store.IsURL(cfg.Database) {
-		return usageError{errors.New("the receiver alone needs a database that others share: set database to a postgres:// address")}
+		return usageError{errors.New("--only webhooks needs a database that the rest of the bridge shares; set database in bridge.yaml to a postgres:// address")}
 	}
 	w, hooks, err := wireReceiver(ctx, a, cfg, p)
 	if err != nil {

@@ -57,7 +57,7 @@ func (c resolveCmd) restored() error {
 	case c.ID != "":
 		return usageError{errors.New("--restored answers for all unknown runs; leave the id out")}
 	case !c.Told && !c.Tell || c.Unchecked || c.ExitCode != nil:
-		return usageError{errors.New("--restored goes with --told or --tell alone")}
+		return usageError{errors.New("--restored needs --told or --tell, and takes no other flag")}
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (c resolveCmd) settleRestored(ctx context.Context, a app) error {
 	if c.JSON {
 		return printJSON(a.stdout, done)
 	}
-	_, err = fmt.Fprintf(a.stdout, "settled turns: %d; the answer holds for unknown runs that began before now, too\n", done.Settled)
+	_, err = fmt.Fprintf(a.stdout, "settled turns: %d; the answer also settles unknown runs that the bridge finds later, if they began before now\n", done.Settled)
 	return err
 }
 

@@ -377,7 +377,7 @@ func commandNotes(m api.Command) (notes []string) {
 	}
 	switch m.State {
 	case "held":
-		notes = append(notes, "what a yes would do: drawbridge commands --state held")
+		notes = append(notes, "to see what an approval does: drawbridge commands --state held")
 	case "uncertain":
 		notes = append(notes, "say what really happened: drawbridge resolve "+m.ID)
 	}

@@ -212,7 +212,7 @@ func (c mcpCmd) withOperators(ctx context.Context, a app) (open func(context.Con
 		client.Close()
 		return nil, nil, err
 	}
-	fmt.Fprintf(a.stderr, "drawbridge: %s; calls are answered with an error until it does\n", bridge.SafeMessage(err))
+	fmt.Fprintf(a.stderr, "drawbridge: %s; until a bridge answers, each call gets an error\n", bridge.SafeMessage(err))
 	return safely(mint), end, nil
 }
 

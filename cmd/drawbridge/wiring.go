@@ -269,7 +269,7 @@ func (w *parts) openRuntimes() (map[string]bridge.Runtime, error) {
 		}
 		w.scripts = append(w.scripts, r)
 		named[name] = r
-		w.log.Warn().Str("runtime", name).Str("script", c.Script).Msg("this runtime is a stand-in: its agents follow a script and think nothing")
+		w.log.Warn().Str("runtime", name).Str("script", c.Script).Msg("this runtime is a stand-in without a model: its agents follow a script")
 	}
 	return named, nil
 }

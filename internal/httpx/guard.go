@@ -58,7 +58,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 func (g *Guard) Refusal(r *http.Request, origins ...string) string {
 	switch {
 	case !g.hostAllowed(r):
-		return "this Host is not ours; use the listen address, localhost, or set " + g.setting
+		return "the bridge does not serve this Host; use the listen address, localhost, or set " + g.setting
 	case !Listed(r, origins) && !g.originAllowed(r):
 		return "requests from other sites are refused"
 	}

@@ -24,9 +24,9 @@ func SafeForKey(what, address string) error {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("%s is not an address without a user, ? and #", what)
+		return fmt.Errorf("%s must be an address without a user, a ? and a #", what)
 	case u.Scheme != "https" && (u.Scheme != "http" || !Loopback(u.Hostname())):
-		return fmt.Errorf("%s must be https; http is for this machine alone", what)
+		return fmt.Errorf("%s must be https; http is only for this machine", what)
 	}
 	return nil
 }

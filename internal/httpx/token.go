@@ -17,7 +17,7 @@ type Token struct{ sum [sha256.Size]byte }
 // NewToken refuses an empty or blank token: a door without a token does not open.
 func NewToken(secret string) (Token, error) {
 	if strings.TrimSpace(secret) == "" {
-		return Token{}, errors.New("a token is required; set one before the door opens")
+		return Token{}, errors.New("a token is required; set one before the server starts")
 	}
 	return Token{sum: sha256.Sum256([]byte(secret))}, nil
 }

@@ -55,7 +55,7 @@ func (c *calls) add(m message, cancel context.CancelFunc) (added *call, refusal 
 	case c.open[string(m.ID)] != nil:
 		return nil, "a request with this id is under way; use another id"
 	case len(c.open) >= maxWaiting+slots || c.bytes+len(m.raw) > maxWaitingBytes && len(c.open) > 0:
-		return nil, "too many requests are under way; wait for answers, then send this one again. Nothing of it was done"
+		return nil, "too many requests are under way, so this one was not sent; wait for answers, then send it again"
 	}
 	if c.open == nil {
 		c.open = map[string]*call{}
@@ -133,7 +133,7 @@ func (p *pipe) begin(ctx context.Context, m message, busy *sync.WaitGroup, free 
 			case free <- struct{}{}:
 				defer func() { <-free }()
 			case <-ctx.Done():
-				p.answer(m, codeLost, "the pipe ends, and nothing of this request was sent")
+				p.answer(m, codeLost, "the connection is closing, and this request was not sent")
 				return
 			}
 		}

@@ -162,10 +162,10 @@ func vscode(c Config, token string) (any, error) {
 
 // codexReason is why the entry for Codex approves the tools.
 const codexReason = `# Codex asks a person before a tool that may destroy something or reach the open world, and "codex exec" refuses it,
-# because nobody is there to ask. launch_agent, spawn_agent, run_local_action, cancel_reminder, update_memory and
-# remove_participant_from_thread say truthfully that they may.
-# This leaves the decision to Drawbridge: its gate checks every call against allowlist.yaml, and holds for a person
-# what that says. Leave the line out, or write "prompt", and Codex asks before them, too.
+# because it has no person to ask. launch_agent, spawn_agent, run_local_action, cancel_reminder, update_memory and
+# remove_participant_from_thread declare that they may.
+# This leaves the decision to Drawbridge. It checks every call against allowlist.yaml, and holds the calls that need
+# approval for a person. If you remove the line or write "prompt", Codex also asks before these calls.
 `
 
 // writeCodex writes the part of Codex's config.toml.

@@ -233,7 +233,7 @@ func (p *pipe) again(ctx context.Context, lost string) error {
 		body, err := io.ReadAll(io.LimitReader(resp.Body, maxLine))
 		_ = resp.Body.Close()
 		if err != nil || resp.StatusCode > 299 {
-			return fmt.Errorf("the session could not be begun again: HTTP %d", resp.StatusCode)
+			return fmt.Errorf("begin the session again: HTTP %d", resp.StatusCode)
 		}
 		if m.Method == methodInitialize {
 			p.mu.Lock()
@@ -242,7 +242,7 @@ func (p *pipe) again(ctx context.Context, lost string) error {
 			eachMessage(resp.Header.Get("Content-Type"), bytes.NewReader(body), p.note)
 		}
 	}
-	fmt.Fprintln(p.o.Log, "drawbridge: the bridge had forgotten the session; it was begun again")
+	fmt.Fprintln(p.o.Log, "drawbridge: the bridge no longer knew the session, so a new one was begun")
 	p.hear(ctx)
 	return nil
 }

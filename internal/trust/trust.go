@@ -340,7 +340,7 @@ var remedies = []struct {
 	{syscall.EISDIR, "is a folder", "name a file in it"},
 	{syscall.EINVAL, "is not a path: it is empty or holds a NUL character", "write the path of a file"},
 	{fs.ErrPermission, "may not be used by the user that runs this program", "make it readable for that user, and its folders searchable (chmod u+x)"},
-	{syscall.EROFS, "is on a file system that is mounted for reading alone", "mount it for writing, or choose another path"},
+	{syscall.EROFS, "is on a read-only file system", "mount it for writing, or choose another path"},
 }
 
 // PathError turns an error of the os package into a reason without the path, which every problem names itself.
@@ -394,7 +394,7 @@ func Folder(dir, key string) error {
 	}
 	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
 		return Because(fmt.Sprintf("its folder cannot be written: %v", err),
-			"name a file in a folder of the user that runs the relay with "+key+": in relay.yaml")
+			"set "+key+": in relay.yaml to a file in a folder of the user that runs the relay")
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (d *decoder) report() []Problem {
 	if d.more == 0 {
 		return d.problems
 	}
-	rest := Problem{At: d.src.Name, Reason: fmt.Sprintf("has more problems than these: %d", d.more), Remedy: "solve these first"}
+	rest := Problem{At: d.src.Name, Reason: fmt.Sprintf("has more problems than these: %d", d.more), Remedy: "fix these first"}
 	return append(d.problems, rest)
 }
 
@@ -97,7 +97,7 @@ func (d *decoder) exhausted(n *yaml.Node) bool {
 	}
 	d.aliased++
 	if d.aliased == maxAliased {
-		d.wrong(n, "", "is part of aliases that stand for too much", "write the values out")
+		d.wrong(n, "", "uses aliases that expand to too many values", "write the values out")
 	}
 	return d.aliased >= maxAliased
 }

@@ -110,14 +110,14 @@ var libraryWords = []struct {
 	plain string
 }{
 	{regexp.MustCompile(`field (\S+) not found in type \S+`), `unknown key "$1"; see the format in the help`},
-	{regexp.MustCompile(`cannot unmarshal !!map into \S+`), "a mapping stands where one value or a list belongs"},
-	{regexp.MustCompile(`cannot unmarshal !!seq into \S+`), "a list stands where one value or a mapping belongs"},
+	{regexp.MustCompile(`cannot unmarshal !!map into \S+`), "a mapping is written in the place of one value or a list"},
+	{regexp.MustCompile(`cannot unmarshal !!seq into \S+`), "a list is written in the place of one value or a mapping"},
 	{regexp.MustCompile("cannot unmarshal !!\\w+ (`[^`]*`) into u?int\\S*"), "$1 is not a whole number"},
 	{regexp.MustCompile("cannot unmarshal !!\\w+ (`[^`]*`) into float\\S*"), "$1 is not a number"},
 	{regexp.MustCompile("cannot unmarshal !!\\w+ (`[^`]*`) into bool"), "$1 is not true or false"},
-	{regexp.MustCompile("cannot unmarshal !!\\w+ (`[^`]*`) into \\[\\]\\S+"), "$1 stands where a list belongs"},
-	{regexp.MustCompile("cannot unmarshal !!\\w+ (`[^`]*`) into \\S+"), "$1 stands where a mapping with keys belongs"},
-	{regexp.MustCompile(`mapping key "(\S+)" already defined at line (\d+)`), `the key "$1" stands at line $2 already`},
+	{regexp.MustCompile("cannot unmarshal !!\\w+ (`[^`]*`) into \\[\\]\\S+"), "$1 is not a list"},
+	{regexp.MustCompile("cannot unmarshal !!\\w+ (`[^`]*`) into \\S+"), "$1 is not a mapping with keys"},
+	{regexp.MustCompile(`mapping key "(\S+)" already defined at line (\d+)`), `the key "$1" is already on line $2`},
 }
 
 // Script reads the script at path by parse. An error of the YAML library is in the reader's words.

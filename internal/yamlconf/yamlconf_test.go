@@ -261,8 +261,8 @@ func TestPlain(t *testing.T) {
 	for text, want := range map[string]string{
 		"wait: x":                 "t.yaml: line 1: `x` is not a whole number",
 		"other: 1\nwait: 2":       `t.yaml: line 1: unknown key "other"; see the format in the help`,
-		"wait: 1\nlist: a":        "t.yaml: line 2: `a` stands where a list belongs",
-		"known: [1]":              "t.yaml: line 1: a list stands where one value or a mapping belongs",
+		"wait: 1\nlist: a":        "t.yaml: line 2: `a` is not a list",
+		"known: [1]":              "t.yaml: line 1: a list is written in the place of one value or a mapping",
 		"known:\n  a: 1\n b: 2\n": "t.yaml:3: is not YAML: did not find expected key; check indentation, quotes and colons of this line",
 	} {
 		d := yaml.NewDecoder(strings.NewReader(text))
@@ -282,7 +282,7 @@ func TestAliasesAreBounded(t *testing.T) {
 		fmt.Fprintf(&b, "  k%d: *l\n", i)
 	}
 	s, _, problems := read(t, b.String())
-	if len(problems) != 1 || !strings.Contains(problems[0], "stand for too much") {
+	if len(problems) != 1 || !strings.Contains(problems[0], "expand to too many values") {
 		t.Errorf("problems %v", problems)
 	}
 	total := 0
@@ -304,7 +304,7 @@ func TestManyProblemsAreCounted(t *testing.T) {
 		fmt.Fprintf(&b, "k%d: 1\n", i)
 	}
 	_, _, problems := read(t, b.String())
-	if len(problems) != 101 || problems[100] != "t.yaml: has more problems than these: 400; solve these first" {
+	if len(problems) != 101 || problems[100] != "t.yaml: has more problems than these: 400; fix these first" {
 		t.Errorf("%d problems, the last is %q", len(problems), problems[len(problems)-1])
 	}
 }

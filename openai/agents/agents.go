@@ -104,7 +104,7 @@ func gone(a bridge.Agent) bool {
 func (b *Agents) Start(ctx context.Context, r upstream.Request) (upstream.Turn, error) {
 	a, err := b.o.Engine.FindAgent(ctx, r.Model)
 	if bridge.KindOf(err) == bridge.NotFound || err == nil && a.Forgotten() {
-		return nil, noModel("there is not an agent " + words.SafeWord(r.Model) + "; GET /v1/models lists those that this token may use")
+		return nil, noModel("the bridge has no agent " + words.SafeWord(r.Model) + "; GET /v1/models lists the agents that this token may use")
 	}
 	if err != nil {
 		return nil, refused(err)

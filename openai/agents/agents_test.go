@@ -179,7 +179,7 @@ func TestLateResults(t *testing.T) {
 			upstream.Message{Role: "tool", CallID: "call_a", Text: "ok"}, upstream.Message{Role: "tool", CallID: "call_b", Text: "two failed"})
 		turn := w.begin(w.agents, r)
 		w.whole(turn)
-		if sent := w.turn(bridge.TurnID(turn.Ref())).Sent; !strings.Contains(sent, "| The result of the call call_a, which came after its turn was over:\n| ok\n| The result of the call call_b") || !strings.Contains(sent, "| two failed") {
+		if sent := w.turn(bridge.TurnID(turn.Ref())).Sent; !strings.Contains(sent, "| The result of the call call_a came after its turn was over:\n| ok\n| The result of the call call_b") || !strings.Contains(sent, "| two failed") {
 			t.Errorf("the agent was told %q", sent)
 		}
 	})
@@ -224,11 +224,11 @@ func TestProgress(t *testing.T) {
 				}
 			}
 		}
-		thought("main is busy with another turn; this one is queued since")
+		thought("main is busy with another turn; this one has been queued since")
 		w.busy.Store(false)
-		thought("main works since")
+		thought("main has been working since")
 		stage <- bridge.DoingAsking
-		thought("main asks a person and waits since " + begun.UTC().Format("15:04:05"))
+		thought("main has asked a person and has been waiting since " + begun.UTC().Format("15:04:05"))
 		stage <- bridge.DoingIdle
 		if text, _ := w.whole(turn); text != "Hi." {
 			t.Errorf("text %q", text)
@@ -285,7 +285,7 @@ func TestUncertainTurn(t *testing.T) {
 		if e := problem(t, err); e.Code != "agent_turn_uncertain" || e.NothingHappened {
 			t.Errorf("%+v", e)
 		}
-		if last := all[len(all)-1]; !strings.Contains(last.Text, "Nobody knows yet whether main got this turn") {
+		if last := all[len(all)-1]; !strings.Contains(last.Text, "The bridge does not know yet whether main got this turn") {
 			t.Errorf("the last thought is %+v", last)
 		}
 	})

@@ -42,7 +42,7 @@ func (b *Cloud) Models(context.Context) ([]upstream.Model, error) {
 func (b *Cloud) Start(ctx context.Context, r upstream.Request) (upstream.Turn, error) {
 	repo, ok := b.o.Repos[r.Model]
 	if !ok {
-		return nil, noModel("the configuration has no repository " + words.SafeWord(r.Model) + " for this door; GET /v1/models lists those that this token may use")
+		return nil, noModel("bridge.yaml has no repository " + words.SafeWord(r.Model) + " for this endpoint; GET /v1/models lists the names that this token may use")
 	}
 	return b.o.begin(ctx, r, func(said engine.Words) (bridge.Turn, error) { return b.converse(ctx, r, repo, said) }, false)
 }

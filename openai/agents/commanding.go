@@ -78,7 +78,7 @@ func (t *commanding) Next(ctx context.Context) (upstream.Event, error) {
 	case e.Kind == upstream.Ended:
 		if t.act(ctx, e) != nil {
 			t.last = &e
-			return upstream.Event{Kind: upstream.Text, Text: "\n\n(The bridge could not take the commands of this answer to the gate. Ask again.)"}, nil
+			return upstream.Event{Kind: upstream.Text, Text: "\n\n(The bridge could not check the commands of this answer against the allowlist. Ask again.)"}, nil
 		}
 	}
 	return e, nil

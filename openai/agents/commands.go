@@ -155,7 +155,7 @@ func (c *Commander) Outcomes(ctx context.Context, state upstream.State) (text st
 	}
 	told = func(ctx context.Context) error { return after.save(ctx, state) }
 	if len(lines) > 0 {
-		text = "What came of commands in earlier answers:\n\n" + strings.Join(lines, "\n") + "\n\n"
+		text = "Outcomes of commands in earlier answers:\n\n" + strings.Join(lines, "\n") + "\n\n"
 	}
 	return text, told, nil
 }
@@ -163,7 +163,7 @@ func (c *Commander) Outcomes(ctx context.Context, state upstream.State) (text st
 // outcomes are the news of one answer, and what of it is left to tell; nil is nothing.
 func (t spokenTurn) outcomes(tx *bridge.Scene) (lines []string, left *spokenTurn, err error) {
 	if t.Failed != "" {
-		return []string{"- nothing of one answer ran: " + t.Failed}, nil, nil
+		return []string{"- no command of one earlier answer ran: " + t.Failed}, nil, nil
 	}
 	commands, err := tx.Commands(bridge.CommandFilter{Turn: t.ID, Limit: 1000})
 	if err != nil {

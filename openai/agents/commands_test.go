@@ -105,7 +105,7 @@ func TestCommanderRunsNothing(t *testing.T) {
 		if err := c.Act(w.Context(), s); err != nil {
 			t.Errorf("as a stopped agent: %v", err)
 		}
-		if text := w.outcomes(c, "nothing of one answer ran"); !strings.Contains(text, "enough") || strings.Contains(text, "drawbridge") {
+		if text := w.outcomes(c, "no command of one earlier answer ran"); !strings.Contains(text, "enough") || strings.Contains(text, "drawbridge") {
 			t.Errorf("it says %q", text)
 		}
 		if len(w.relay.Log()) != 0 {
@@ -174,7 +174,7 @@ func TestCommanding(t *testing.T) {
 			return err == nil && len(all) == 1
 		})
 		m.says = []string{"Saved."}
-		for i, want := range []string{"What came of commands in earlier answers:\n\n- line 2 LOCAL_ACTION backup_script: ended, executed", "Saved."} {
+		for i, want := range []string{"Outcomes of commands in earlier answers:\n\n- line 2 LOCAL_ACTION backup_script: ended, executed", "Saved."} {
 			if text, _ := w.whole(w.begin(b, w.ask(fmt.Sprint("chatcmpl-2", i), "thanks"))); !strings.HasPrefix(text, want) || !strings.HasSuffix(text, "Saved.") {
 				t.Errorf("text %q", text)
 			}

@@ -225,7 +225,7 @@ func (ex *exchange) park(ctx context.Context) error {
 // unwaited is the error for a result that no call waits for.
 func unwaited(id string) error {
 	return &upstream.Error{Status: http.StatusUnprocessableEntity, Type: "invalid_request_error", Code: "unknown_tool_call", Param: "tool_call_id", NothingHappened: true,
-		Message: fmt.Sprintf("the agent does not wait for a result of call %q; it has one, or it was never made", id)}
+		Message: fmt.Sprintf("the agent does not wait for a result of call %q; the call has its result already, or the agent never made it", id)}
 }
 
 // deliver takes results of calls, all or none. Those that came too late for the agent are taken, too.

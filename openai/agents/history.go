@@ -33,11 +33,11 @@ func newest(r upstream.Request) (fresh, error) {
 		last--
 	}
 	if last < 0 {
-		return fresh{}, upstream.BadRequest("messages", "no_user_message", "the messages hold no words of the user; end them with a message of role user")
+		return fresh{}, upstream.BadRequest("messages", "no_user_message", "messages has no text of the user; add a message of role user at the end")
 	}
 	m := r.Messages[last]
 	if len(m.Images) > 0 {
-		return fresh{}, upstream.BadRequest(fmt.Sprintf("messages[%d]", last), "unsupported_image", "agents take text alone; leave the images out, or put them where the agent can read them")
+		return fresh{}, upstream.BadRequest(fmt.Sprintf("messages[%d]", last), "unsupported_image", "agents take only text; leave the images out, or put them where the agent can read them")
 	}
 	n := fresh{text: strings.ToValidUTF8(m.Text, "\ufffd"), operator: r.SpeaksForOperator && m.Role == "user"}
 	if m.Role == "tool" {
@@ -45,7 +45,7 @@ func newest(r upstream.Request) (fresh, error) {
 	}
 	switch {
 	case strings.TrimSpace(n.text) == "":
-		return n, upstream.BadRequest(fmt.Sprintf("messages[%d].content", last), "empty_message", "the newest message of the user is empty; say something")
+		return n, upstream.BadRequest(fmt.Sprintf("messages[%d].content", last), "empty_message", "the newest message of the user is empty; write a text in it")
 	case len(n.text) > maxNewest:
 		return n, upstream.BadRequest(fmt.Sprintf("messages[%d].content", last), "context_length_exceeded",
 			fmt.Sprintf("the newest message has %d bytes, and an agent takes at most %d in a turn; shorten it", len(n.text), maxNewest))
@@ -64,7 +64,7 @@ func lateResults(messages []upstream.Message) string {
 	}
 	var b strings.Builder
 	for _, m := range messages[begin:] {
-		fmt.Fprintf(&b, "The result of the call %s, which came after its turn was over:\n%s\n", m.CallID, m.Text)
+		fmt.Fprintf(&b, "The result of the call %s came after its turn was over:\n%s\n", m.CallID, m.Text)
 	}
 	return strings.ToValidUTF8(b.String(), "\ufffd")
 }
@@ -72,7 +72,7 @@ func lateResults(messages []upstream.Message) string {
 // checkKept refuses what an agent cannot keep to.
 func checkKept(r upstream.Request) error {
 	if r.Format() != "" {
-		return upstream.BadRequest("response_format", "unsupported_parameter", "an agent answers in its own words; leave response_format out, and ask for the form in the message")
+		return upstream.BadRequest("response_format", "unsupported_parameter", "agents do not support response_format; leave it out, and describe the format in the message")
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func checkHistory(ctx context.Context, r upstream.Request) error {
 	}
 	if changed := before.changedIn(now); changed != "" {
 		return &upstream.Error{Status: http.StatusBadRequest, Type: "invalid_request_error", Code: "history_changed", Param: fmt.Sprintf("messages[%d]", at[changed]), NothingHappened: true,
-			Message: "an earlier message of the user has other words than before, and the agent has heard the first ones; say the change in a new message, or begin a new conversation"}
+			Message: "an earlier message of the user was changed, but the agent has already read the original; write the change in a new message, or begin a new conversation"}
 	}
 	raw, err = json.Marshal(now)
 	if err != nil {
@@ -152,18 +152,18 @@ func digestOf(text string) string {
 // outside are a caller's words as an agent reads them.
 func outside(r upstream.Request, text string, silent bool, ex *exchange) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s of the bridge's OpenAI-compatible door says:\n\n%s\n\n", string(words.Say("The caller %s", r.Token)), words.Prefix(text))
+	fmt.Fprintf(&b, "%s of the bridge's OpenAI-compatible endpoint says:\n\n%s\n\n", string(words.Say("The caller %s", r.Token)), words.Prefix(text))
 	if silent {
-		b.WriteString("Call complete with your answer as its result: the caller sees that alone.\n")
+		b.WriteString("Call complete with your answer as its result. The caller sees only that result.\n")
 	} else {
 		b.WriteString("Your final text is the answer that the caller sees.\n")
 	}
 	if names := ex.names(); len(names) > 0 {
 		fmt.Fprintf(&b, "The caller runs these tools for you while this turn lasts: %s. Call them by these names, or by call_caller_tool.\n", strings.Join(names, ", "))
 		if r.Choice != "" && r.Choice != "auto" {
-			fmt.Fprintf(&b, "The caller wants a call: %s.\n", string(words.Say("%s", r.Choice)))
+			fmt.Fprintf(&b, "The caller's tool_choice is %s.\n", string(words.Say("%s", r.Choice)))
 		}
 	}
-	b.WriteString("Lines that begin with a bar (|) are the caller's words. Work on what they ask for; they are not the operator's.")
+	b.WriteString("Lines that begin with a bar (|) are the caller's words, not the operator's. Work on what they ask for.")
 	return b.String()
 }

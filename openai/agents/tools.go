@@ -183,10 +183,10 @@ func (s *Tools) Call(ctx context.Context, agent bridge.AgentID, k bridge.ToolCal
 	}
 }
 
-var errNoCaller = bridge.Errorf(bridge.Conflict, "no caller waits for an answer of yours now, so no caller's tool can run: the turn in which it was offered is over, or the caller has left. Go on without it")
+var errNoCaller = bridge.Errorf(bridge.Conflict, "no caller waits for your answer now, so the caller's tools cannot run: their turn is over, or the caller has left. Go on without them")
 
 func (s *Tools) tooLate() error {
-	return bridge.Errorf(bridge.Unavailable, "the caller brought no result within %s; go on without it", s.o.Hold)
+	return bridge.Errorf(bridge.Unavailable, "the caller sent no result within %s; go on without it", s.o.Hold)
 }
 
 // CallerPrefix begins the names of callers' tools.

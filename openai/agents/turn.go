@@ -268,7 +268,7 @@ func (t *turn) progress(s sight) (wait time.Duration, err error) {
 		if wait = t.doubt.Add(t.o.Doubt).Sub(now); wait <= 0 {
 			t.end()
 			return 0, &upstream.Error{Type: "upstream_error", Code: "agent_turn_uncertain",
-				Message: "nobody knows whether the agent got this turn, and a person has to look; ask the operator, and do not send it again before"}
+				Message: "the bridge does not know whether the agent got this turn; ask the operator to check, and do not send the turn again before that"}
 		}
 	}
 	if line := s.line(now); line != t.told {
@@ -286,25 +286,25 @@ func (s sight) line(now time.Time) string {
 	}
 	switch {
 	case s.turn.State == bridge.TurnUncertain:
-		return "Nobody knows yet whether " + name + " got this turn" + trouble
+		return "The bridge does not know yet whether " + name + " got this turn" + trouble
 	case s.agent.NotBefore.After(now):
-		return name + " is limited until " + clock(s.agent.NotBefore)
+		return name + " is paused by a limit until " + clock(s.agent.NotBefore)
 	case s.turn.State == bridge.TurnQueued && s.behind:
-		return name + " is busy with another turn; this one is queued since " + clock(s.turn.CreatedAt)
+		return name + " is busy with another turn; this one has been queued since " + clock(s.turn.CreatedAt)
 	case s.turn.State == bridge.TurnQueued:
-		return "The turn is queued since " + clock(s.turn.CreatedAt) + trouble
+		return "The turn has been queued since " + clock(s.turn.CreatedAt) + trouble
 	case s.turn.State == bridge.TurnDelivering:
 		return name + " gets the turn" + trouble
 	}
 	switch s.agent.Doing {
 	case "", bridge.DoingIdle:
-		return name + " works since " + clock(s.turn.SentAt)
+		return name + " has been working since " + clock(s.turn.SentAt)
 	case bridge.DoingAsking:
-		return name + " asks a person and waits since " + clock(s.agent.DoingSince)
+		return name + " has asked a person and has been waiting since " + clock(s.agent.DoingSince)
 	case bridge.DoingQueued:
-		return name + " waits for a slot of its machine since " + clock(s.agent.DoingSince)
+		return name + " has been waiting for a slot on its machine since " + clock(s.agent.DoingSince)
 	}
-	return fmt.Sprintf("%s is %s since %s", name, s.agent.Doing, clock(s.agent.DoingSince))
+	return fmt.Sprintf("%s has been %s since %s", name, s.agent.Doing, clock(s.agent.DoingSince))
 }
 
 func clock(at time.Time) string { return at.UTC().Format("15:04:05") + " UTC" }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"drawbridge/internal/httpx"
+	"drawbridge/internal/loosejson"
 	"drawbridge/openai/cursor/wire"
 	"drawbridge/openai/upstream"
 )
@@ -96,7 +97,7 @@ func (a *account) exchange(ctx context.Context) (string, error) {
 		Access string `json:"accessToken"`
 	}
 	if json.Unmarshal(body, &got) != nil || got.Access == "" || strings.ContainsAny(got.Access, " \r\n") {
-		return "", upstream.NotBegun(http.StatusServiceUnavailable, "upstream_garbage", "the service did not answer the key with a token; look at the url of upstream "+a.c.o.Name)
+		return "", upstream.NotBegun(http.StatusServiceUnavailable, "upstream_garbage", "the service sent no token for the key; check the url of upstream "+a.c.o.Name)
 	}
 	return got.Access, nil
 }
@@ -131,19 +132,26 @@ func (a *account) models(ctx context.Context) ([]upstream.Model, error) {
 		return nil, err
 	}
 	var list struct {
-		Items []struct {
-			ID      string   `json:"id"`
-			Aliases []string `json:"aliases"`
-		} `json:"items"`
+		Items []loosejson.Value[struct {
+			ID      string                                     `json:"id"`
+			Aliases loosejson.Value[[]loosejson.Value[string]] `json:"aliases"`
+		}] `json:"items"`
 	}
 	if json.Unmarshal(body, &list) != nil || list.Items == nil {
 		return nil, upstream.NotBegun(http.StatusServiceUnavailable, "upstream_garbage", "the service's list of models cannot be read; look at the url of upstream "+a.c.o.Name)
 	}
 	var out []upstream.Model
-	for _, m := range list.Items[:min(len(list.Items), maxModels)] {
-		if m.ID != "" {
-			out = append(out, upstream.Model{ID: m.ID, Aliases: m.Aliases, Owner: a.c.o.Name})
+	for _, each := range list.Items[:min(len(list.Items), maxModels)] {
+		m := upstream.Model{ID: each.Is.ID, Owner: a.c.o.Name}
+		if m.ID == "" {
+			continue
 		}
+		for _, alias := range each.Is.Aliases.Is {
+			if alias.Is != "" {
+				m.Aliases = append(m.Aliases, alias.Is)
+			}
+		}
+		out = append(out, m)
 	}
 	return out, nil
 }

@@ -261,7 +261,7 @@ func (c *Client) Resume(context.Context, upstream.Request, string) (upstream.Tur
 // fits refuses what the protocol cannot carry.
 func fits(q upstream.Request) error {
 	if q.Format() != "" {
-		return upstream.BadRequest("response_format", "unsupported_parameter", "this backend cannot hold the model to a form; leave response_format out, and ask for the form in the message")
+		return upstream.BadRequest("response_format", "unsupported_parameter", "this backend does not support response_format; leave it out, and describe the format in the message")
 	}
 	if q.Choice != "" && q.Choice != "auto" && q.Choice != "none" {
 		return upstream.BadRequest("tool_choice", "unsupported_parameter", "this backend cannot make the model call a tool; leave tool_choice out, and ask for the call in the message")
@@ -269,7 +269,7 @@ func fits(q upstream.Request) error {
 	for i, m := range q.Messages {
 		for _, image := range m.Images {
 			if len(image.Data) == 0 {
-				return upstream.BadRequest(fmt.Sprintf("messages[%d]", i), "unsupported_image", "this backend takes images with their data alone; send the image as a data: address")
+				return upstream.BadRequest(fmt.Sprintf("messages[%d]", i), "unsupported_image", "this backend cannot load an image from an address; send the image itself as a data: URL")
 			}
 		}
 	}

@@ -23,7 +23,7 @@ func (c *Client) badKey() *upstream.Error {
 }
 
 func (c *Client) cut() *upstream.Error {
-	return upstream.MayHaveBegun("upstream_cut", "the service's answer broke off, so what came before is not all; send the request again as a new one")
+	return upstream.MayHaveBegun("upstream_cut", "the service's answer broke off, so it is not complete; send the request again as a new one")
 }
 
 // unreached words why the service did not answer. Nothing happened only where the connection was not made.
@@ -115,7 +115,7 @@ func (c *Client) toWait(said string, wait time.Duration) *upstream.Error {
 }
 
 func (c *Client) noService() *upstream.Error {
-	return upstream.NotBegun(http.StatusBadGateway, "upstream_refused", "what answers does not know the calls of this protocol; look at "+c.o.Settings.AgentURL)
+	return upstream.NotBegun(http.StatusBadGateway, "upstream_refused", "the server there does not know the calls of this protocol; check "+c.o.Settings.AgentURL)
 }
 
 // judgeStatus reads a call that was refused before anything was said.

@@ -202,7 +202,7 @@ func answerQuery(q *wire.InteractionQuery) *wire.AgentClientMessage {
 		a.Result = &wire.InteractionResponse_GenerateImageRequestResponse{GenerateImageRequestResponse: no}
 	case *wire.InteractionQuery_AskQuestionInteractionQuery:
 		a.Result = &wire.InteractionResponse_AskQuestionInteractionResponse{AskQuestionInteractionResponse: &wire.QuestionAnswer{
-			Result: &wire.QuestionResult{Rejected: &wire.Reason{Reason: "nobody is asked here; ask in the answer"}}}}
+			Result: &wire.QuestionResult{Rejected: &wire.Reason{Reason: "this client cannot ask a person; write the question in your answer"}}}}
 	case *wire.InteractionQuery_CreatePlanRequestQuery:
 		a.Result = &wire.InteractionResponse_CreatePlanRequestResponse{CreatePlanRequestResponse: &wire.PlanAnswer{
 			Result: &wire.PlanResult{Result: &wire.PlanResult_Success{Success: &wire.Empty{}}}}}

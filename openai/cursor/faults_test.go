@@ -336,6 +336,20 @@ func TestQueries(t *testing.T) {
 	})
 }
 
+// TestAnsweredLate: the service goes on with the results and ends its turn before it answers the call that brought them.
+func TestAnsweredLate(t *testing.T) {
+	play(t, `
+faults: [{ call: append, skip: 4, times: 2, late: 1m }]
+turns: [{ steps: [{ calls: [{ name: bash, args: { command: a } }] }, { text: "{{.Result}}" }] }]
+`, func(t *testing.T, w *world) {
+		first := w.ask(user("go"))
+		if len(first.calls()) != 1 {
+			t.Fatalf("%d %s", first.Status, first.Body)
+		}
+		w.expect(w.ask(user("go"), first.says(), result(first.calls()[0].ID, "A")), "stop", "A")
+	})
+}
+
 // TestAbort: the service withdraws one of two calls. Its result counts for nothing, and the turn goes on.
 func TestAbort(t *testing.T) {
 	playBoth(t, "turns: [{ steps: [{ calls: [{ name: bash, args: { command: a }, abort: true }, { name: bash, args: { command: b } }] }, { text: \"{{.Result}}\" }] }]\n", func(t *testing.T, w *world) {

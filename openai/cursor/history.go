@@ -73,7 +73,7 @@ func (c *Client) plan(ctx context.Context, q upstream.Request) (plan, error) {
 	p.image = flatten(&b, fresh)
 	p.text = strings.ToValidUTF8(b.String(), "\ufffd")
 	if strings.TrimSpace(p.text) == "" && len(p.image) == 0 {
-		return p, upstream.BadRequest("messages", "empty_message", "the messages hold no words; say something")
+		return p, upstream.BadRequest("messages", "empty_message", "the messages hold no text; send a message of the user with a text")
 	}
 	if p.Conversation == "" {
 		p.Conversation = uuid.NewString()

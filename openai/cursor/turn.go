@@ -427,7 +427,7 @@ func (t *turn) Deliver(_ context.Context, results []upstream.Result) error {
 	over := t.over
 	t.mu.Unlock()
 	if len(out) > 0 && !over {
-		if err := s.send(out...); err != nil {
+		if err := s.send(out...); err != nil && !t.tookAll() {
 			return t.c.judge(err).told
 		}
 	}
@@ -440,6 +440,14 @@ func (t *turn) Deliver(_ context.Context, results []upstream.Result) error {
 		t.show(c)
 	}
 	return nil
+}
+
+// tookAll reports whether the service has ended its turn, so that it has the results of its calls. Its end closes the stream, also for the
+// service's answers to what was sent on it.
+func (t *turn) tookAll() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ended != nil
 }
 
 // blobKey is where a blob stands in the session. Ids are 32 bytes where the vendor's clients make them.

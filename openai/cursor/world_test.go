@@ -109,6 +109,11 @@ func playOver(t *testing.T, http2 bool, script string, story func(t *testing.T, 
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t}
+		defer func() {
+			if t.Failed() {
+				t.Logf("the stand-in:\n%s\nthe backend:\n%s", &w.log, &w.said)
+			}
+		}()
 		s, err := agentsim.Parse([]byte(script))
 		if err != nil {
 			t.Fatal(err)

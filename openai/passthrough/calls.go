@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 
-	"drawbridge/internal/completions"
 	"drawbridge/internal/loosejson"
 	"drawbridge/openai/upstream"
 )
@@ -15,7 +14,7 @@ type call struct {
 	id, name string
 	// args are the arguments so far, which pieces puts together, and sent counts their bytes that are queued.
 	args   string
-	pieces completions.Joiner
+	pieces loosejson.Joiner
 	sent   int
 	// shown is set once the piece with the name is queued.
 	shown bool
@@ -34,6 +33,9 @@ func (t *turn) piece(m map[string]json.RawMessage) {
 	if n := loosejson.Number(m["index"]); n != nil {
 		index = int(*n)
 	}
+	if t.repeats(index, id, name, f["arguments"]) {
+		return
+	}
 	at := t.find(index, id, name, loosejson.Said(f["arguments"]) && string(f["arguments"]) != `""`)
 	if at < 0 {
 		t.showCalls()
@@ -45,10 +47,17 @@ func (t *turn) piece(m map[string]json.RawMessage) {
 	if c.id == "" {
 		c.id = id
 	}
-	if name != c.name && !c.shown {
+	switch {
+	case name == c.name || c.shown:
+	case strings.HasPrefix(name, c.name): // some send all of the name so far
+		c.name = name
+	default:
 		c.name += name
 	}
 	arguments := f["arguments"]
+	if c.empty() && strings.Contains(string(arguments), "{") {
+		c.args = ""
+	}
 	if strings.HasPrefix(string(arguments), "{") {
 		c.args += string(arguments)
 	} else {
@@ -65,6 +74,16 @@ func (t *turn) piece(m map[string]json.RawMessage) {
 	if named {
 		t.show(at)
 	}
+}
+
+// repeats reports whether a piece says all of a whole call once more, as some endpoints do at the end.
+func (t *turn) repeats(index int, id, name string, arguments json.RawMessage) bool {
+	for i := range t.calls {
+		if c := &t.calls[i]; index >= 0 && c.index == index && id != "" && c.id == id && name == c.name && c.whole() && loosejson.Text(arguments) == c.args {
+			return true
+		}
+	}
+	return false
 }
 
 // find returns the call that a piece belongs to, -1 for a new one; more says that the piece has arguments. Endpoints leave the index or
@@ -106,21 +125,28 @@ func (t *turn) another(c *call, id, name string, more bool) bool {
 	return t.offered[c.name] && !t.offered[c.name+name]
 }
 
-// show queues what is not queued yet of a call.
+// empty reports whether the arguments are an empty object so far. Some endpoints send one first, and then the true one.
+func (c *call) empty() bool { return strings.TrimSpace(c.args) == "{}" }
+
+// show queues what is not queued yet of a call. An empty object waits for the end of the answer.
 func (t *turn) show(at int) {
 	c := &t.calls[at]
 	e := upstream.Event{Kind: upstream.CallPiece, Index: at, Arguments: c.args[c.sent:]}
+	if c.empty() && !t.closing {
+		e.Arguments = ""
+	}
 	if !c.shown {
 		e.ID, e.Name, e.Extra = c.id, c.name, c.extra
 	}
-	c.shown, c.sent = true, len(c.args)
+	c.shown = true
+	c.sent += len(e.Arguments)
 	t.queue = append(t.queue, e)
 }
 
 // showCalls shows the calls that have a name and were not shown.
 func (t *turn) showCalls() {
 	for at := range t.calls {
-		if c := &t.calls[at]; c.name != "" && (!c.shown || c.sent < len(c.args)) {
+		if c := &t.calls[at]; c.name != "" && (!c.shown || c.sent < len(c.args) && (!c.empty() || t.closing)) {
 			t.show(at)
 		}
 	}
@@ -139,6 +165,7 @@ func (t *turn) closeCalls() error {
 			return upstream.MayHaveBegun("upstream_garbage", "the endpoint called the tool "+t.p.shown(c.name)+" with arguments that are not JSON; nothing was called; send the request again as a new one")
 		}
 	}
+	t.closing = true
 	t.showCalls()
 	return nil
 }

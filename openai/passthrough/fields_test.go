@@ -1,9 +1,15 @@
 package passthrough_test
 
 import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 
+	"drawbridge/openai/passthrough"
+	"drawbridge/openai/upstream"
 	"drawbridge/proof/chatsim"
 	"drawbridge/proof/fields"
 )
@@ -45,6 +51,42 @@ func TestFieldsThatInform(t *testing.T) {
 			if err != nil || said != "Hi" || len(calls) != 1 || calls[0].Name != "bash" || string(calls[0].Arguments) != `{"n":1}` || end.Finish != "tool_calls" {
 				t.Errorf("%s is %s: %q %+v %+v %v", b.Path, b.Form, said, calls, end, err)
 			}
+		}
+	}
+}
+
+// TestListsThatInform: a field of a model that only informs costs neither the model nor the list.
+func TestListsThatInform(t *testing.T) {
+	t.Parallel()
+	var list atomic.Value
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, list.Load().(string)) }))
+	p, err := passthrough.New(passthrough.Options{Name: "sim", URL: web.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close(); web.Close() })
+	for _, b := range fields.Break(`{"object":"list","data":[{"id":"a","object":"model","created":1,"owned_by":"me","context_length":8192,"context_window":1,"max_model_len":1,
+		"permission":[{"id":"p"}],"meta":{"n_ctx":1}},{"id":"b"}]}`, "data", "data[].id") {
+		list.Store(b.JSON)
+		if got, err := p.Models(t.Context()); err != nil || len(got) != 2 || got[0].ID != "a" || got[1].ID != "b" {
+			t.Errorf("%s is %s: %+v %v", b.Path, b.Form, got, err)
+		}
+	}
+	list.Store(`{"data":[7,{"id":7},{"id":"b","created":"1700000000","context_length":"8192"}]}`)
+	if got, err := p.Models(t.Context()); err != nil || len(got) != 1 || got[0].Context != 8192 || got[0].Created.Unix() != 1_700_000_000 {
+		t.Errorf("beside entries that cannot be read: %+v %v", got, err)
+	}
+}
+
+// TestErrorsThatInform: the words of an error decide what it is, whatever form its other fields have.
+func TestErrorsThatInform(t *testing.T) {
+	t.Parallel()
+	for _, b := range fields.Break(`{"error":{"message":"the maximum context length is 8192 tokens","type":"x","param":"messages","code":400},"message":"m","detail":[]}`, "error", "error.message") {
+		_, p := world(t, always(chatsim.Answer{Status: 400, Raw: b.JSON}))
+		_, err := p.Start(t.Context(), ask(hello))
+		var e *upstream.Error
+		if !errors.As(err, &e) || e.Code != "context_length_exceeded" {
+			t.Errorf("%s is %s: %v", b.Path, b.Form, err)
 		}
 	}
 }

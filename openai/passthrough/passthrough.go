@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"drawbridge/internal/httpx"
+	"drawbridge/internal/loosejson"
 	"drawbridge/openai/upstream"
 )
 
@@ -104,24 +105,35 @@ func (p *Endpoint) listed(ctx context.Context) ([]upstream.Model, error) {
 		return nil, p.refusal(resp)
 	}
 	var list struct {
-		Data []struct {
-			ID      string  `json:"id"`
-			Owner   string  `json:"owned_by"`
-			Created float64 `json:"created"`
-			Length  float64 `json:"context_length"`
-			Window  float64 `json:"context_window"`
-			Max     float64 `json:"max_model_len"`
-		} `json:"data"`
+		Data []loosejson.Value[struct {
+			ID      string                  `json:"id"`
+			Owner   loosejson.Value[string] `json:"owned_by"`
+			Created json.RawMessage         `json:"created"`
+			Length  json.RawMessage         `json:"context_length"`
+			Window  json.RawMessage         `json:"context_window"`
+			Max     json.RawMessage         `json:"max_model_len"`
+		}] `json:"data"`
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxList))
 	if err != nil || json.Unmarshal(body, &list) != nil {
 		return nil, upstream.NotBegun(http.StatusBadGateway, "models_unreadable", "the endpoint's list of models cannot be read; write the models of upstream "+p.o.Name+" into bridge.yaml")
 	}
 	var out []upstream.Model
-	for _, m := range list.Data {
-		if m.ID != "" && len(m.ID) <= 200 && len(out) < maxModels {
-			out = append(out, upstream.Model{ID: m.ID, Owner: m.Owner, Context: int(max(m.Length, m.Window, m.Max, 0)), Created: time.Unix(int64(m.Created), 0)})
+	for _, each := range list.Data {
+		m := each.Is
+		if m.ID == "" || len(m.ID) > 200 || len(out) >= maxModels {
+			continue
 		}
+		known := upstream.Model{ID: m.ID, Owner: m.Owner.Is}
+		for _, length := range []json.RawMessage{m.Length, m.Window, m.Max} {
+			if n := loosejson.Number(length); n != nil {
+				known.Context = max(known.Context, int(*n))
+			}
+		}
+		if n := loosejson.Number(m.Created); n != nil {
+			known.Created = time.Unix(*n, 0)
+		}
+		out = append(out, known)
 	}
 	return out, nil
 }
@@ -135,7 +147,7 @@ func (p *Endpoint) Check(ctx context.Context) (missing []string, listed int, err
 	case errors.As(err, &refused) && refused.Status == http.StatusNotFound && len(p.o.Models) > 0:
 		return nil, 0, nil
 	case refused != nil && refused.Status == http.StatusNotFound:
-		return nil, 0, fmt.Errorf("upstream %s has no list of models (404); correct its url, which mostly ends with /v1, or write its models", p.o.Name)
+		return nil, 0, fmt.Errorf("upstream %s has no list of models (404); correct its url, which usually ends with /v1, or list its models in bridge.yaml", p.o.Name)
 	case refused != nil && refused.Code == "upstream_failed":
 		return nil, 0, fmt.Errorf("the endpoint failed to list its models, and said: %s; look into the endpoint's log", cmp.Or(refused.Said, "nothing"))
 	case err != nil:
@@ -222,5 +234,5 @@ func (p *Endpoint) ask(ctx context.Context, r upstream.Request, usage bool) (*tu
 // Resume implements upstream.Upstream. An endpoint cannot be asked for an answer again.
 func (p *Endpoint) Resume(context.Context, upstream.Request, string) (upstream.Turn, error) {
 	return nil, &upstream.Error{Type: "upstream_error", Code: "answer_lost",
-		Message: "the bridge was restarted while the endpoint answered, and the rest of the answer is lost; the endpoint may count it; send the request again as a new one"}
+		Message: "the bridge was restarted while the endpoint answered, and the rest of the answer is lost; the endpoint may charge for it; send the request again as a new one"}
 }

@@ -133,6 +133,9 @@ func TestCallsInOtherShapes(t *testing.T) {
 		"a name in each piece, no id":   {`{"tool_calls":[{"index":0,"function":{"name":"bash","arguments":"{\"n"}}]}`, `{"tool_calls":[{"index":0,"function":{"name":"bash","arguments":"\":1}"}}]}`, `{"tool_calls":[{"index":1,"function":{"name":"bash","arguments":"{\"n\":2}"}}]}`},
 		"an index as a text":            {`{"tool_calls":[{"index":"0","id":"a","function":{"name":"bash","arguments":"{\"n\":1}"}}]}`, `{"tool_calls":[{"index":"1","id":"b","function":{"name":"bash","arguments":"{\"n\""}}]}`, `{"tool_calls":[{"index":"1","function":{"arguments":":2}"}}]}`},
 		"pieces of two calls in a knot": {`{"tool_calls":[{"index":0,"id":"a","function":{"name":"bash","arguments":"{\"n\""}},{"index":1,"id":"b","function":{"name":"bash","arguments":"{\"n\""}}]}`, `{"tool_calls":[{"index":1,"function":{"arguments":":2}"}},{"index":0,"function":{"arguments":":1}"}}]}`},
+		"all once more at the end":      {`{"tool_calls":[{"index":0,"id":"a","function":{"name":"bash","arguments":"{\"n\""}}]}`, `{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}`, `{"tool_calls":[{"index":1,"id":"b","function":{"name":"bash","arguments":"{\"n\":2}"}}]}`, `{"tool_calls":[{"index":0,"id":"a","function":{"name":"bash","arguments":"{\"n\":1}"}},{"index":1,"id":"b","function":{"name":"bash","arguments":"{\"n\":2}"}}]}`},
+		"an empty object first":         {`{"tool_calls":[{"index":0,"id":"a","function":{"name":"bash","arguments":"{}"}},{"index":1,"id":"b","function":{"name":"bash","arguments":"{}"}}]}`, `{"tool_calls":[{"index":0,"function":{"arguments":"{\"n\""}}]}`, `{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}`, `{"tool_calls":[{"index":1,"function":{"arguments":"{\"n\":2}"}}]}`},
+		"all of the name in each piece": {`{"tool_calls":[{"index":0,"id":"a","function":{"name":"ba"}}]}`, `{"tool_calls":[{"index":0,"id":"a","function":{"name":"bash","arguments":"{\"n\":1}"}}]}`, `{"tool_calls":[{"index":1,"id":"b","function":{"name":"bash","arguments":"{\"n\":2}"}}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,6 +145,17 @@ func TestCallsInOtherShapes(t *testing.T) {
 				t.Fatalf("%+v %+v %v", calls, end, err)
 			}
 		})
+	}
+}
+
+// TestOldCall: a call in the API's earlier form is a call, and no text of such an answer counts as all of it.
+func TestOldCall(t *testing.T) {
+	t.Parallel()
+	deltas := []string{`{"content":"I call.","function_call":{"name":"bash","arguments":"{\"n\""}}`, `{"function_call":{"arguments":":1}"}}`}
+	_, p := world(t, always(chatsim.Answer{Raw: sse(deltas, `"function_call"`) + "data: [DONE]\n\n"}))
+	_, _, calls, end, err := all(t, p, ask(hello))
+	if err != nil || len(calls) != 1 || calls[0].Name != "bash" || string(calls[0].Arguments) != `{"n":1}` || end.Finish != "tool_calls" {
+		t.Errorf("%+v %+v %v", calls, end, err)
 	}
 }
 
@@ -200,6 +214,7 @@ func TestEndsThatNobodyVouchedFor(t *testing.T) {
 		"a call, broken, by stop": sse([]string{call}, `"stop"`) + "data: [DONE]\n\n",
 		"a call, no word":         sse([]string{call}, `null`) + "data: [DONE]\n\n",
 		"an end in each piece":    `data: {"choices":[{"index":0,"delta":{"content":"The"},"finish_reason":"stop"}]}` + "\n\n" + `data: {"choices":[{"index":0,"delta":{"content":" first"},"finish_reason":"stop"}]}` + "\n\n",
+		"another word at the end": `data: {"choices":[{"index":0,"delta":{"content":"The"},"finish_reason":"stop"}]}` + "\n\n" + sse([]string{`{"content":" first"}`}, `"error"`) + "data: [DONE]\n\n",
 		"a delta of text":         `data: {"choices":[{"index":0,"delta":"Hi","finish_reason":"stop"}]}` + "\n\n",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -406,7 +421,7 @@ func TestCheck(t *testing.T) {
 		"a wrong key":    {answer(401, `{"error":{"message":"who are you"}}`), nil, "the endpoint refuses the bridge's key (401): who are you; correct the key"},
 		"it fails":       {answer(500, `{"error":"no memory"}`), nil, "the endpoint failed to list its models, and said: no memory; look into the endpoint's log"},
 		"a page":         {answer(200, "<html>"), nil, "the endpoint's list of models cannot be read"},
-		"nobody":         {"http://127.0.0.1:1", nil, "the endpoint cannot be reached; look whether it runs"},
+		"nobody":         {"http://127.0.0.1:1", nil, "the endpoint cannot be reached; check that it runs"},
 	} {
 		p, err := passthrough.New(passthrough.Options{Name: "local", URL: c.url, Models: c.models})
 		if err != nil {
@@ -485,7 +500,7 @@ func TestNoEndpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer p.Close()
-		want := "the endpoint did not answer as a chat completion (" + kind + "); look at the url of upstream local: " + web.URL + "/v1/chat/completions"
+		want := "the endpoint's answer is not a chat completion (" + kind + "); look at the url of upstream local: " + web.URL + "/v1/chat/completions"
 		if _, _, _, _, err := all(t, p, ask(hello)); err == nil || err.Error() != want {
 			t.Errorf("%v\nwant %s", err, want)
 		}

@@ -3,7 +3,6 @@ package passthrough
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 
 	"drawbridge/bridge/words"
 	"drawbridge/internal/httpx"
+	"drawbridge/internal/loosejson"
 	"drawbridge/openai/upstream"
 )
 
@@ -78,31 +78,12 @@ func (p *Endpoint) refusal(resp *http.Response) *upstream.Error {
 
 // readError finds the endpoint's words in the shapes that endpoints use.
 func readError(body []byte) (message, param, code string) {
-	var e struct {
-		Error   json.RawMessage `json:"error"`
-		Message string          `json:"message"`
-		Detail  json.RawMessage `json:"detail"`
+	e, _ := loosejson.Object(body)
+	full, _ := loosejson.Object(e["error"])
+	if message = loosejson.Text(full["message"]); message != "" {
+		return message, loosejson.Text(full["param"]), loosejson.Text(full["code"]) // some have a number as the code
 	}
-	if json.Unmarshal(body, &e) != nil {
-		return "", "", ""
-	}
-	var full struct {
-		Message string          `json:"message"`
-		Param   string          `json:"param"`
-		Code    json.RawMessage `json:"code"`
-	}
-	if json.Unmarshal(e.Error, &full) == nil && full.Message != "" {
-		_ = json.Unmarshal(full.Code, &code) // some have a number there
-		return full.Message, full.Param, code
-	}
-	var text string
-	if json.Unmarshal(e.Error, &text) == nil && text != "" {
-		return text, "", ""
-	}
-	if json.Unmarshal(e.Detail, &text) == nil && text != "" {
-		return text, "", ""
-	}
-	return cmp.Or(e.Message, string(e.Detail)), "", ""
+	return cmp.Or(loosejson.Text(e["error"]), loosejson.Text(e["detail"]), loosejson.Text(e["message"]), string(e["detail"])), "", ""
 }
 
 // shown makes an endpoint's own words fit for a person, without the key. Some repeat the key that they got.

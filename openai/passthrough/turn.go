@@ -31,10 +31,12 @@ type turn struct {
 
 	queue []upstream.Event
 	calls []call
+	// closing is set at the end of the answer.
+	closing bool
 	// offered are the names of the tools that the request offers.
 	offered map[string]bool
 	// content and thought put the two texts together.
-	content, thought completions.Joiner
+	content, thought loosejson.Joiner
 	// finish is the API's word for the end that the endpoint vouched for, "" until it does. ended is the endpoint's own word.
 	finish, ended string
 	// kind is the answer's media type; heard is set once the stream had an event.
@@ -55,7 +57,7 @@ func (t *turn) open(resp *http.Response) *turn {
 
 // alien says that what answers is no endpoint of this API, such as the page of a login.
 func (t *turn) alien() error {
-	e := upstream.MayHaveBegun("upstream_garbage", "the endpoint did not answer as a chat completion ("+cmp.Or(t.p.shown(t.kind), "no Content-Type")+"); look at the url of upstream "+t.p.o.Name)
+	e := upstream.MayHaveBegun("upstream_garbage", "the endpoint's answer is not a chat completion ("+cmp.Or(t.p.shown(t.kind), "no Content-Type")+"); look at the url of upstream "+t.p.o.Name)
 	e.Said = t.p.base + "/chat/completions"
 	return e
 }
@@ -65,7 +67,7 @@ func (t *turn) Ref() string { return "" }
 
 // Deliver implements upstream.Turn. Results come in the next request.
 func (t *turn) Deliver(context.Context, []upstream.Result) error {
-	return &upstream.Error{Status: http.StatusUnprocessableEntity, Type: "invalid_request_error", Code: "not_waiting", Message: "this model waits for no result; send the results in the next request", NothingHappened: true}
+	return &upstream.Error{Status: http.StatusUnprocessableEntity, Type: "invalid_request_error", Code: "not_waiting", Message: "this model does not wait for results; send them in the next request", NothingHappened: true}
 }
 
 // Cancel implements upstream.Turn: it closes the connection, which most endpoints take for the end.
@@ -131,7 +133,7 @@ func (t *turn) cut(err error) error {
 	case errors.Is(err, io.EOF) && !t.heard && t.kind != "text/event-stream":
 		return t.alien()
 	}
-	return upstream.MayHaveBegun("upstream_cut", "the endpoint's answer broke off, so what came before is not all; send the request again as a new one")
+	return upstream.MayHaveBegun("upstream_cut", "the endpoint's answer broke off, so it is not complete; send the request again as a new one")
 }
 
 var errLine = errors.New("line too long")
@@ -226,7 +228,7 @@ type completion struct {
 func (t *turn) chunk(data []byte) error {
 	var c completion
 	if json.Unmarshal(data, &c) != nil {
-		return upstream.MayHaveBegun("upstream_garbage", "the endpoint sent an event that is not JSON of a chat completion; what came before is not all")
+		return upstream.MayHaveBegun("upstream_garbage", "the endpoint sent an event that is not JSON of a chat completion; the answer is not complete")
 	}
 	return t.take(c)
 }
@@ -254,7 +256,7 @@ func (t *turn) take(c completion) error {
 		}
 		delta, ok := loosejson.Object(choice.Delta)
 		if !ok {
-			return upstream.MayHaveBegun("upstream_garbage", "the endpoint sent a piece of its answer that cannot be read; what came before is not all")
+			return upstream.MayHaveBegun("upstream_garbage", "the endpoint sent an unreadable piece of its answer; the answer is not complete")
 		}
 		if err := t.delta(delta); err != nil {
 			return err
@@ -264,14 +266,12 @@ func (t *turn) take(c completion) error {
 	return nil
 }
 
-// word takes the endpoint's word for the end. Some endpoints send one with each piece; one that is not known takes back none that is.
+// word takes the endpoint's word for the end. Some endpoints send one with each piece; the last one counts.
 func (t *turn) word(said string) {
 	if said == "" || said == "null" {
 		return
 	}
-	if t.ended = said; completions.Finish(said) != "" {
-		t.finish = completions.Finish(said)
-	}
+	t.ended, t.finish = said, completions.Finish(said)
 }
 
 // known are the fields of a delta that the door writes itself.
@@ -301,10 +301,14 @@ func (t *turn) delta(d map[string]json.RawMessage) error {
 	}
 	var calls []map[string]json.RawMessage
 	if loosejson.Said(d["tool_calls"]) && json.Unmarshal(d["tool_calls"], &calls) != nil {
-		return upstream.MayHaveBegun("upstream_garbage", "the endpoint sent calls of tools that cannot be read; what came before is not all")
+		return upstream.MayHaveBegun("upstream_garbage", "the endpoint sent unreadable tool calls; the answer is not complete")
 	}
 	for _, c := range calls {
 		t.piece(c)
+	}
+	if old, ok := loosejson.Object(d["function_call"]); ok && len(old) > 0 { // the API's earlier form, which has one call
+		t.loose = t.loose || t.finish != ""
+		t.piece(map[string]json.RawMessage{"index": json.RawMessage("0"), "function": d["function_call"]})
 	}
 	return nil
 }
@@ -333,9 +337,9 @@ func (t *turn) parts(raw json.RawMessage) (content, thought string) {
 func (t *turn) end() error {
 	switch {
 	case t.finish == "" && t.ended != "":
-		return upstream.MayHaveBegun("upstream_cut", "the endpoint ended its answer with the word "+strconv.Quote(t.p.shown(t.ended))+", which does not say that the answer is whole; send the request again as a new one")
+		return upstream.MayHaveBegun("upstream_cut", "the endpoint ended its answer with the unknown finish_reason "+strconv.Quote(t.p.shown(t.ended))+", so it may not be complete; send the request again as a new one")
 	case t.finish == "":
-		return upstream.MayHaveBegun("upstream_cut", "the endpoint did not say that its answer is whole, so what came before may not be all; send the request again as a new one")
+		return upstream.MayHaveBegun("upstream_cut", "the endpoint's answer ended without a finish_reason, so it may not be complete; send the request again as a new one")
 	}
 	if left := t.content.Rest(); left != "" {
 		t.queue = append(t.queue, upstream.Event{Kind: upstream.Text, Text: left})

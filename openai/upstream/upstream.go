@@ -229,9 +229,9 @@ func Unreached(err error, who, address string) *Error {
 	case errors.As(err, &cert):
 		return NotBegun(http.StatusServiceUnavailable, "upstream_certificate", "the certificate of the "+who+" is not trusted; correct "+address+", or have this machine trust the certificate")
 	case errors.As(err, &dns):
-		return NotBegun(http.StatusServiceUnavailable, "upstream_unreachable", "the name of the "+who+" is not found; look at "+address)
+		return NotBegun(http.StatusServiceUnavailable, "upstream_unreachable", "the host name of the "+who+" is not found; check "+address)
 	case errors.As(err, &op) && op.Op == "dial":
-		return NotBegun(http.StatusServiceUnavailable, "upstream_unreachable", "the "+who+" cannot be reached; look whether it runs, and at "+address)
+		return NotBegun(http.StatusServiceUnavailable, "upstream_unreachable", "the "+who+" cannot be reached; check that it runs, and check "+address)
 	}
 	return nil
 }

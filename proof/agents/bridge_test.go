@@ -117,14 +117,24 @@ func (p *product) clone(dir string) {
 // begin starts both programs.
 func (p *product) begin() {
 	p.Helper()
-	ready := regexp.MustCompile(`"message":"ready"`)
-	_, p.w.log = p.w.start(ready, "serve", "--config", filepath.Join(p.dir, "bridge.yaml"))
+	p.beginBridge()
 	var token struct{ Token string }
 	p.must(json.Unmarshal([]byte(p.w.cli("relay", "token", "laptop", "--json")), &token))
-	config := filepath.Join(p.dir, "relay.yaml")
-	p.relay.cli("join", "drawbridge+"+p.w.url+"/"+token.Token, "--config", config)
-	_, p.relay.log = p.relay.start(ready, "run", "--config", config)
+	p.relay.cli("join", "drawbridge+"+p.w.url+"/"+token.Token, "--config", filepath.Join(p.dir, "relay.yaml"))
+	p.beginRelay()
 	p.until("the relay is connected", func() bool { return strings.Contains(p.w.cli("relay", "list"), " connected") })
+}
+
+var ready = regexp.MustCompile(`"message":"ready"`)
+
+func (p *product) beginBridge() {
+	p.Helper()
+	_, p.w.log = p.w.start(ready, "serve", "--config", filepath.Join(p.dir, "bridge.yaml"))
+}
+
+func (p *product) beginRelay() {
+	p.Helper()
+	_, p.relay.log = p.relay.start(ready, "run", "--config", filepath.Join(p.dir, "relay.yaml"))
 }
 
 // until waits for what happens by itself.
@@ -289,10 +299,7 @@ func (p *product) launches() {
 // killed kills every process of the agent in the middle of a turn, which goes on by itself. Meanwhile it looks at what they hold.
 func (p *product) killed() {
 	p.Helper()
-	hold := make(chan struct{})
-	p.model.mu.Lock()
-	p.model.hold = hold
-	p.model.mu.Unlock()
+	release := p.model.holds()
 	p.w.cli("say", "lap", "[turn 5] Wait.")
 	p.until("the turn reaches the model", func() bool { return p.model.times("[turn 5]") > 0 })
 	var door *doorWay
@@ -301,10 +308,7 @@ func (p *product) killed() {
 	if p.kill() == 0 {
 		p.Error("no process of the agent was found")
 	}
-	p.model.mu.Lock()
-	p.model.hold = nil
-	p.model.mu.Unlock()
-	close(hold)
+	release()
 	if p.forgets {
 		p.goneOrOn("[turn 5]")
 	} else {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,8 @@ type chat struct {
 	// heard are the last words of the user in each request that offers tools: how often a prompt was put to the model.
 	heard  []string
 	faults []string
+	// said is, for each mark such as "[turn 1]", in how many messages of the user one conversation had it at most.
+	said map[string]int
 	// hold, if set, keeps an answer back until it is closed.
 	hold chan struct{}
 	// asides says that the agent asks the model things of its own, with the conversation before them.
@@ -41,6 +44,20 @@ func (c *chat) refuse(status int, body string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.status, c.body = status, body
+}
+
+// holds makes the model keep its answers back until release is called.
+func (c *chat) holds() (release func()) {
+	hold := make(chan struct{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hold = hold
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.hold = nil
+		close(hold)
+	}
 }
 
 // result is what the last tool returned.
@@ -74,7 +91,7 @@ type asked struct {
 }
 
 func newChat() *chat {
-	c := &chat{}
+	c := &chat{said: map[string]int{}}
 	c.Server = httptest.NewServer(http.HandlerFunc(c.serve))
 	return c
 }
@@ -125,6 +142,7 @@ func (c *chat) serve(w http.ResponseWriter, r *http.Request) {
 	if len(q.Tools) > 0 && !result && words != "" {
 		c.heard = append(c.heard, words)
 	}
+	c.count(q)
 	hold := c.hold
 	c.mu.Unlock()
 	if hold != nil && len(q.Tools) > 0 {
@@ -185,54 +203,55 @@ func (q asked) returned() string {
 	return ""
 }
 
+// item is a message of a conversation: the user's words, or the result of a tool with what the agent says beside it. Other items are neither.
+type item struct {
+	user, result bool
+	text         string
+}
+
+// items returns the conversation in the form that all interfaces share.
+func (q asked) items() (all []item) {
+	for _, in := range q.Input {
+		text, _ := texts(in.Content)
+		all = append(all, item{user: in.Role == "user", result: strings.HasSuffix(in.Type, "_output"), text: text})
+	}
+	for _, m := range q.Contents {
+		i := item{user: m.Role == "user"}
+		for _, part := range m.Parts {
+			i.result = i.result || part.FunctionResponse != nil
+			i.text += part.Text + "\n"
+		}
+		all = append(all, i)
+	}
+	for _, m := range q.Messages {
+		text, result := texts(m.Content)
+		all = append(all, item{user: m.Role == "user", result: result || m.Role == "tool", text: text})
+	}
+	return all
+}
+
+// texts reads the words of a message: one text, or blocks of which some may be the result of a tool.
+func texts(content json.RawMessage) (text string, result bool) {
+	var blocks []struct{ Type, Text string }
+	if json.Unmarshal(content, &text) != nil && json.Unmarshal(content, &blocks) == nil {
+		for _, b := range blocks {
+			result = result || b.Type == "tool_result"
+			text += b.Text + "\n"
+		}
+	}
+	return text, result
+}
+
 // last returns the last words of the user, and whether the result of a tool came after them. Where
 // asides is set, words of the user behind them make it a question of the agent's own, as Qwen asks for the next prompt: it returns no words.
 func (q asked) last(asides bool) (words string, result bool) {
-	for _, item := range q.Input {
-		var blocks []struct{ Text string }
-		text := ""
-		if item.Role == "user" && json.Unmarshal(item.Content, &blocks) == nil {
-			for _, b := range blocks {
-				text += b.Text + "\n"
-			}
-		}
+	for _, i := range q.items() {
 		switch {
-		case strings.HasSuffix(item.Type, "_output"):
+		case i.result: // beside the result the agent may put words of its own, as if the user had said them
 			result = true
-		case strings.Contains(text, "[turn "):
-			words, result = text, false
-		}
-	}
-	for _, m := range q.Contents {
-		text, answered := "", false
-		for _, part := range m.Parts {
-			answered = answered || part.FunctionResponse != nil
-			text += part.Text + "\n"
-		}
-		switch {
-		case answered:
-			result = true
-		case m.Role == "user" && strings.Contains(text, "[turn "):
-			words, result = text, false
-		}
-	}
-	for _, m := range q.Messages {
-		var text string
-		var blocks []struct{ Type, Text string }
-		answered := m.Role == "tool"
-		if json.Unmarshal(m.Content, &text) != nil && json.Unmarshal(m.Content, &blocks) == nil {
-			for _, b := range blocks {
-				answered = answered || b.Type == "tool_result"
-				text += b.Text + "\n"
-			}
-		}
-		switch {
-		case answered:
-			// Beside the result the agent may put words of its own, as if the user had said them.
-			result = true
-		case m.Role == "user" && strings.Contains(text, "[turn "):
-			words, result = text, false
-		case m.Role == "user" && asides:
+		case i.user && strings.Contains(i.text, "[turn "):
+			words, result = i.text, false
+		case i.user && asides:
 			words, result = "", false
 		}
 	}
@@ -326,6 +345,29 @@ func messages(w io.Writer, text, command string) {
 		data, _ := json.Marshal(event)
 		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event["type"], data)
 	}
+}
+
+// turnMark is what the tests put into the words of a turn.
+var turnMark = regexp.MustCompile(`\[turn \d+\]`)
+
+// count notes how often the conversation of a request has each mark. The caller holds the mutex.
+func (c *chat) count(q asked) {
+	n := map[string]int{}
+	for _, i := range q.items() {
+		if m := turnMark.FindString(i.text); m != "" && i.user && !i.result {
+			n[m]++
+		}
+	}
+	for m := range n {
+		c.said[m] = max(c.said[m], n[m])
+	}
+}
+
+// repeated returns how often one conversation had a mark at most.
+func (c *chat) repeated(mark string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.said[mark]
 }
 
 // times counts how often words that hold a mark were put to the model as the last of the user's.

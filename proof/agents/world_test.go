@@ -38,6 +38,8 @@ type world struct {
 	*testing.T
 	dir, program, url, operator string
 	log                         *output
+	// crash kills the program that start started last, and waits until it is dead.
+	crash func()
 }
 
 // output keeps what a program writes.
@@ -157,6 +159,10 @@ func (w *world) start(ready *regexp.Regexp, args ...string) ([]string, *output) 
 	}
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
+	w.crash = func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	}
 	w.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		<-ended

@@ -312,7 +312,7 @@ func results(w *world, now picture, prompts map[string]string, created map[strin
 // library is what the app's agent must be told of the one on the library.
 func library(w *world) string {
 	if w.set.strayed {
-		return "but \"github.com/me/lib\" was granted"
+		return "instead of the allowed \"github.com/me/lib\""
 	}
 	return "The library is fine."
 }

@@ -50,7 +50,7 @@ func talkAbout(k int, text string) talk {
 	t.child.Sent, t.child.State, t.child.Reply, t.child.Attempts = t.child.Text, bridge.TurnReplied, text, 1
 	t.parent.Text = ""
 	t.notice = bridge.Notice{ID: bridge.NoticeID(id("ntc", 3)), Agent: "agt_0000", Cause: bridge.CauseCompletion, Completion: bridge.CompletionID(id("cpl", 4)),
-		Text: "agent name-1 ended with status FINISHED.\nIts last words, which are only its claim:", Untrusted: text, CreatedAt: epoch}
+		Text: "agent name-1 ended with status FINISHED.\nIts last reply, which the bridge did not check:", Untrusted: text, CreatedAt: epoch}
 	t.parent.Sent, t.parent.Attempts, t.parent.State = tells(t.notice), 1, bridge.TurnDelivering
 	return t
 }

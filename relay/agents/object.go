@@ -55,5 +55,5 @@ func (n *Noise) Add(beginning string) {
 
 // String says what became of it.
 func (n Noise) String() string {
-	return fmt.Sprintf("the relay left out text beside messages in %d lines of the agent's output; the first begins: %s", n.Lines, n.First)
+	return fmt.Sprintf("the relay ignored text outside of messages in %d lines of the agent's output; the first begins: %s", n.Lines, n.First)
 }

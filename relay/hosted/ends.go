@@ -46,9 +46,9 @@ func (r *Runtime) waitFor(c hub.TurnCall) (*wait, error) {
 	}
 	switch {
 	case r.ctx == nil || r.ctx.Err() != nil:
-		return nil, bridge.Errorf(bridge.Unavailable, "the turn was not sent, because the bridge starts or stops")
+		return nil, bridge.Errorf(bridge.Unavailable, "the bridge is starting or stopping, so it did not send the turn")
 	case len(r.waits) >= maxWaits+maxEnds:
-		return nil, bridge.Errorf(bridge.Busy, "the bridge waits for %d turns of relay %q already", maxWaits, r.o.Relay)
+		return nil, bridge.Errorf(bridge.Busy, "the bridge already waits for %d turns of relay %q", maxWaits, r.o.Relay)
 	}
 	ctx, w := r.ctx, &wait{done: make(chan struct{})}
 	r.waits[c.ID] = w
@@ -183,7 +183,7 @@ func (r *Runtime) unrecorded(ref bridge.RunRef, w *wait, found wire.TurnFound) (
 	if found.Known == wire.TurnKnownAbsent {
 		return bridge.Observation{State: bridge.RunError, Cause: bridge.CauseUnsaid, Detail: "the relay never got the turn"}, nil
 	}
-	return bridge.Observation{}, bridge.Errorf(bridge.NotFound, "relay %q has no record of this turn any more", r.o.Relay)
+	return bridge.Observation{}, bridge.Errorf(bridge.NotFound, "relay %q no longer has a record of this turn", r.o.Relay)
 }
 
 // doing says of each state of an open turn what the agent does.

@@ -173,7 +173,7 @@ func started(c hub.TurnCall) bridge.Started {
 // begin has a turn said and returns when the relay has it, or when it has ended.
 func (r *Runtime) begin(ctx context.Context, c hub.TurnCall) (bridge.Started, error) {
 	if err := ctx.Err(); err != nil {
-		return bridge.Started{}, &bridge.Error{Kind: bridge.Unavailable, Message: "the turn was not sent, because the call was given up", Cause: err}
+		return bridge.Started{}, &bridge.Error{Kind: bridge.Unavailable, Message: "the caller gave up, so the bridge did not send the turn", Cause: err}
 	}
 	r.forgetRefusal(c.ID) // an earlier try's
 	w, err := r.waitFor(c)
@@ -218,7 +218,7 @@ func (r *Runtime) taken(c hub.TurnCall, w *wait) error {
 
 // gone is the error of a turn for a session that the relay does not have.
 func (r *Runtime) gone(why string) error {
-	return bridge.Errorf(bridge.NotFound, "relay %q does not have the session of this agent any more%s", r.o.Relay, because(why))
+	return bridge.Errorf(bridge.NotFound, "relay %q no longer has the session of this agent%s", r.o.Relay, because(why))
 }
 
 // because quotes a relay's words, which are not trusted.
@@ -280,7 +280,7 @@ func (r *Runtime) find(ctx context.Context, c hub.TurnCall) (bridge.Started, bri
 // lookUp asks the relay's record. What it does not answer is not in doubt for that: a look-up changes nothing.
 func (r *Runtime) lookUp(ctx context.Context, c hub.TurnCall) (wire.TurnFound, error) {
 	if err := ctx.Err(); err != nil {
-		return wire.TurnFound{}, &bridge.Error{Kind: bridge.Unavailable, Message: "the look-up was given up", Cause: err}
+		return wire.TurnFound{}, &bridge.Error{Kind: bridge.Unavailable, Message: "the caller gave up the look-up of the turn", Cause: err}
 	}
 	found, err := r.o.Turns.LookupTurn(ctx, c)
 	if bridge.IsUnclear(err) {

@@ -61,7 +61,7 @@ func (s Set) Uncommitted(ctx context.Context, a bridge.Agent) (string, error) {
 	}
 	var w Workspace
 	if err := json.Unmarshal([]byte(text), &w); err != nil {
-		return "", bridge.Errorf(bridge.Unavailable, "the relay's word on the workspace cannot be read")
+		return "", bridge.Errorf(bridge.Unavailable, "the bridge cannot read the relay's answer about the workspace")
 	}
 	switch {
 	case w.Error != "":
@@ -75,7 +75,7 @@ func (s Set) Uncommitted(ctx context.Context, a bridge.Agent) (string, error) {
 			return text, nil
 		}
 	}
-	return "the relay says that the tree is not clean, and does not say why", nil
+	return "the relay reports uncommitted work without details", nil
 }
 
 // File returns a file from the folder in which an agent works, at most wire.MaxPeekFile bytes. The relay follows no link and reads regular
@@ -87,7 +87,7 @@ func (s Set) File(ctx context.Context, a bridge.Agent, path string) ([]byte, err
 	}
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, bridge.Errorf(bridge.Unavailable, "the file did not arrive whole; try again")
+		return nil, bridge.Errorf(bridge.Unavailable, "the file arrived incomplete; try again")
 	}
 	return data, nil
 }
@@ -139,7 +139,7 @@ func (r *Runtime) workspaces(ctx context.Context) ([]Workspace, error) {
 	}
 	var all []Workspace
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
-		return nil, bridge.Errorf(bridge.Unavailable, "what relay %q says of its workspaces cannot be read", r.o.Relay)
+		return nil, bridge.Errorf(bridge.Unavailable, "the bridge cannot read the answer of relay %q about its workspaces", r.o.Relay)
 	}
 	return all, nil
 }
@@ -165,7 +165,7 @@ func (s Set) Live(ctx context.Context, a bridge.Agent, after int64) (wire.Live, 
 	}
 	var live wire.Live
 	if err := json.Unmarshal([]byte(text), &live); err != nil || len(live.Steps) > wire.MaxSteps {
-		return wire.Live{}, bridge.Errorf(bridge.Unavailable, "the relay's word on what the agent does cannot be read")
+		return wire.Live{}, bridge.Errorf(bridge.Unavailable, "the bridge cannot read the relay's answer about what the agent does")
 	}
 	for i := range live.Steps {
 		step := &live.Steps[i]

@@ -26,7 +26,7 @@ func setOf(text string) hosted.Set {
 // TestUncommitted: a tree counts as committed only if the relay says that it is clean.
 func TestUncommitted(t *testing.T) {
 	t.Parallel()
-	const unsaid = "the relay says that the tree is not clean, and does not say why"
+	const unsaid = "the relay reports uncommitted work without details"
 	for text, want := range map[string]string{
 		`{"clean":true}`:  "",
 		`{"clean":false}`: unsaid,

@@ -46,7 +46,7 @@ func seenLines(evidence string) string {
 		lines = append(lines, fmt.Sprintf("commit %.10s %s", c.ID, c.Subject))
 	}
 	if more := s.Total - maxToldCommits; more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more of its commits, which are older", more))
+		lines = append(lines, fmt.Sprintf("and %d older commits of this turn", more))
 	}
 	c := s.Changes
 	switch {

@@ -9,7 +9,7 @@ func TestSeenLines(t *testing.T) {
 		"":        "",
 		"2 tests": "2 tests",
 		`{"branch":"drawbridge/ada","total":7,"changed":2,"additions":5,"deletions":1,"clean":true,"commits":[{"id":"d32777400000ffff","subject":"A\nLOCAL_ACTION: x"}]}`: "branch drawbridge/ada: commits of this turn: 7; files changed: 2 (+5 -1)\n" +
-			"commit d327774000 A LOCAL_ACTION: x\nand 2 more of its commits, which are older\nthe tree is clean",
+			"commit d327774000 A LOCAL_ACTION: x\nand 2 older commits of this turn\nthe tree is clean",
 		`{"branch":"b","changes":{"modified":1,"untracked":2},"problems":["p"],"failed":["f"]}`: "branch b: commits of this turn: 0; files changed: 0 (+0 -0)\n" +
 			"not committed: staged 0, modified 1, deleted 0, untracked 2\ncould not be read: p\ncould not be read: f",
 		`{"failed":["too long"]}`: "could not be read: too long",

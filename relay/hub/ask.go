@@ -43,7 +43,7 @@ func (h *Hub) ask(ctx context.Context, relay string, a ask) (bridge.ActionOutcom
 		return bridge.ActionOutcome{}, away(relay)
 	}
 	if err := ctx.Err(); err != nil {
-		return bridge.ActionOutcome{}, &bridge.Error{Kind: bridge.Unavailable, Message: fmt.Sprintf("relay %q was not asked", relay), Cause: err}
+		return bridge.ActionOutcome{}, &bridge.Error{Kind: bridge.Unavailable, Message: fmt.Sprintf("the bridge did not ask relay %q", relay), Cause: err}
 	}
 	to := addressee{relay, c.process, a.ID}
 	may, _, err := h.tieTo(ctx, to, false)
@@ -84,7 +84,7 @@ func (c *conn) send(ctx context.Context, a ask) error {
 	signed, err := wire.Sign(c.signer.Load().private, wire.Order{ID: a.ID, Relay: c.relay, Ask: a.Ask, Created: c.stamp(), For: wire.MaxAge})
 	if err != nil {
 		c.forget(a.ID, err)
-		return bridge.Errorf(bridge.Invalid, "the request does not fit a relay")
+		return bridge.Errorf(bridge.Invalid, "the request is not valid for a relay")
 	}
 	// The caller's end must not cut a frame in half, which would end the connection for all.
 	if err := c.write(context.WithoutCancel(ctx), wire.Frame{Request: &signed}); err != nil {
@@ -196,7 +196,7 @@ func speak(out bridge.ActionOutcome, err error) spoken {
 	if err == nil {
 		return spoken{Outcome: &out}
 	}
-	s := spoken{Kind: bridge.Unavailable, Message: "the relay was not asked", Unclear: true}
+	s := spoken{Kind: bridge.Unavailable, Message: "the bridge did not ask the relay", Unclear: true}
 	var e *bridge.Error
 	if errors.As(err, &e) {
 		s = spoken{Kind: e.Kind, Message: e.Message, Unclear: e.Unclear, Retry: e.RetryAfter}

@@ -265,8 +265,8 @@ func TestJoinTokens(t *testing.T) {
 	}
 	late := invite("late", time.Minute)
 	s.clock.forward(2 * time.Minute)
-	if err := join("late", late); err == nil || !strings.Contains(err.Error(), "over") {
-		t.Errorf("a token that is over: %v", err)
+	if err := join("late", late); err == nil || !strings.Contains(err.Error(), "expired") {
+		t.Errorf("an expired token: %v", err)
 	}
 	if err := join("laptop", first); err != nil {
 		t.Fatal(err)

@@ -78,7 +78,7 @@ func servePost[In, Out any](h *Hub, fn func(context.Context, In) (Out, error)) f
 			httpx.WriteError(w, http.StatusRequestEntityTooLarge, string(bridge.TooLarge), fmt.Sprintf("the body has more than %d bytes", maxBody))
 			return
 		case err != nil:
-			httpx.WriteError(w, http.StatusBadRequest, string(bridge.Invalid), "the body is not what a relay sends")
+			httpx.WriteError(w, http.StatusBadRequest, string(bridge.Invalid), "the body is not a valid request of a relay")
 			return
 		}
 		out, err := fn(r.Context(), in)

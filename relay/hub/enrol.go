@@ -23,9 +23,9 @@ func (h *Hub) NewToken(ctx context.Context, relay string, life time.Duration) (b
 	}
 	switch {
 	case h.o.Store == nil:
-		return bridge.JoinToken{}, bridge.Errorf(bridge.Invalid, "this bridge takes no relays that dial in")
+		return bridge.JoinToken{}, bridge.Errorf(bridge.Invalid, "this bridge does not accept relays that dial in")
 	case !wire.ValidAction(relay):
-		return bridge.JoinToken{}, bridge.Errorf(bridge.Invalid, "%+.80q is no name for a relay; use 1 to 64 of a-z, 0-9, _, . and -, beginning with a letter or a digit", relay)
+		return bridge.JoinToken{}, bridge.Errorf(bridge.Invalid, "%+.80q is not a name for a relay; use 1 to 64 of a-z, 0-9, _, . and -, beginning with a letter or a digit", relay)
 	case life < time.Minute || life > maxJoinLife:
 		return bridge.JoinToken{}, bridge.Errorf(bridge.Invalid, "a join token lives for 1m to %dh; give --for 15m", int(maxJoinLife.Hours()))
 	}
@@ -70,7 +70,7 @@ func (h *Hub) Withdraw(ctx context.Context, relay string) error {
 }
 
 func noInvitation(relay string) error {
-	return bridge.Errorf(bridge.NotFound, "no invitation for a relay %+.80q is open. If a machine has joined with it, use `drawbridge relay revoke`", relay)
+	return bridge.Errorf(bridge.NotFound, "relay %+.80q has no open invitation; if a machine has joined with it, revoke the relay with `drawbridge relay revoke <name>`", relay)
 }
 
 // Invitations implements bridge.RelayAdmin.
@@ -112,7 +112,7 @@ func (h *Hub) tokenOf(j bridge.RelayJoin, s *signer) wire.Token {
 }
 
 // errJoin tells a stranger nothing about why.
-var errJoin = bridge.Errorf(bridge.Denied, "this join token is unknown, was used, was withdrawn, or is over; make another with `drawbridge relay token <name>`")
+var errJoin = bridge.Errorf(bridge.Denied, "this join token is unknown, was used, was withdrawn or has expired; make another with `drawbridge relay token <name>`")
 
 // join enrols the holder of a token. The same key with the same token again gets the same answer, so that one which was
 // lost on the way costs nothing.
@@ -223,7 +223,7 @@ func (h *Hub) rekey(ctx context.Context, r wire.Rekey) (wire.Rekeyed, error) {
 // Rotate implements bridge.RelayAdmin.
 func (h *Hub) Rotate(ctx context.Context) (bridge.RelayKey, error) {
 	if h.o.Store == nil {
-		return bridge.RelayKey{}, bridge.Errorf(bridge.Invalid, "this bridge takes no relays that dial in")
+		return bridge.RelayKey{}, bridge.Errorf(bridge.Invalid, "this bridge does not accept relays that dial in")
 	}
 	if _, err := h.keys(ctx); err != nil { // the first generation, if there is none yet
 		return bridge.RelayKey{}, err

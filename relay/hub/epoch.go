@@ -83,8 +83,8 @@ func (c *conn) refuseCopy(ctx context.Context, before bridge.Relay) error {
 	if c.stale(before) {
 		return closeReplaced
 	}
-	text := fmt.Sprintf("relay %s was refused: it shows epoch %d of its journal, and epoch %d was acknowledged. Its state folder was copied or put back, or its journal was removed. "+
-		"Stop the copy; if this one is to stay, type: drawbridge relay accept %s", c.relay, c.shown, before.Epoch, c.relay)
+	text := fmt.Sprintf("the bridge refused relay %s: its journal is at epoch %d, but the bridge knows epoch %d. Its state folder was copied or restored, or its journal was removed. "+
+		"Stop the copy. To keep the refused one instead, run: drawbridge relay accept %s", c.relay, c.shown, before.Epoch, c.relay)
 	h.o.Log.Error().Str("relay", c.relay).Int64("shows", c.shown).Int64("acknowledged", before.Epoch).Msg("a copy of a relay was refused; see drawbridge relay list")
 	quiet := h.o.Now().Sub(h.alarmed(c.relay))
 	fresh := quiet >= alarmEvery || quiet >= alarmPause && before.CopyEpoch != c.shown

@@ -150,10 +150,10 @@ func New(o Options) (*Hub, error) {
 // *bridge.Error; Unclear means that the action may have run, and that asking again under the same Request is safe.
 func (h *Hub) RunAction(ctx context.Context, r bridge.ActionRequest) (bridge.ActionOutcome, error) {
 	if !r.Grant.Valid() || r.Grant.Verb() != parser.LocalAction {
-		return bridge.ActionOutcome{}, bridge.Errorf(bridge.Denied, "an action needs a grant of the policy")
+		return bridge.ActionOutcome{}, bridge.Errorf(bridge.Denied, "the policy did not allow this action")
 	}
 	if !wire.ValidRequestID(r.Request) {
-		return bridge.ActionOutcome{}, bridge.Errorf(bridge.Invalid, "request id %+.40q does not fit a relay", r.Request)
+		return bridge.ActionOutcome{}, bridge.Errorf(bridge.Invalid, "request id %+.40q is not valid for a relay", r.Request)
 	}
 	t, err := h.find(ctx, r)
 	switch {
@@ -176,7 +176,7 @@ func known(err error) error {
 	if errors.As(err, &e) {
 		return err
 	}
-	return &bridge.Error{Kind: bridge.Unavailable, Message: "the relay could not be looked up", Cause: err}
+	return &bridge.Error{Kind: bridge.Unavailable, Message: "the bridge could not look up the relay", Cause: err}
 }
 
 // target is where a request goes.

@@ -57,7 +57,7 @@ func (h *Hub) keys(ctx context.Context) (*keyring, error) {
 }
 
 // errNoKey is the one failure that no waiting mends.
-var errNoKey = errors.New("none of the relay keys can be derived from the bridge keys that are configured")
+var errNoKey = errors.New("none of the relay keys can be derived from the configured bridge keys; add the earlier bridge key to old_keys in bridge.yaml")
 
 // loadKeys reads the generations, and makes a new one when there is none for the bridge key in force: with a new bridge
 // key the relays get a new signing key, and learn it while the old one is still listed under old_keys.

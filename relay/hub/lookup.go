@@ -59,7 +59,7 @@ func (h *Hub) tieTo(ctx context.Context, to addressee, renew bool) (may, first b
 		return tx.PutTie(tie)
 	})
 	if err != nil {
-		return false, false, &bridge.Error{Kind: bridge.Unavailable, Message: fmt.Sprintf("relay %q was not asked, because the bridge could not write down that it is", to.relay), Cause: err}
+		return false, false, &bridge.Error{Kind: bridge.Unavailable, Message: fmt.Sprintf("the bridge did not ask relay %q, because it could not record the request first", to.relay), Cause: err}
 	}
 	return may, first, nil
 }
@@ -77,7 +77,7 @@ func (h *Hub) recall(ctx context.Context, c *conn, a ask) (out bridge.ActionOutc
 	case wire.KnownAgain:
 		again = true
 	case wire.KnownOpen:
-		err = unclear(c.relay, errors.New("the request is open"))
+		err = unclear(c.relay, errors.New("the request has not ended yet"))
 	default:
 		err = lostTrack(c.relay)
 	}
@@ -254,7 +254,7 @@ func (h *Hub) lookElsewhere(ctx context.Context, t target, a ask) (bridge.Action
 	defer cancel()
 	body, err := json.Marshal(lookAsk{Lookup: &a})
 	if err != nil {
-		return bridge.ActionFinding{}, bridge.Errorf(bridge.Invalid, "the request does not fit a relay")
+		return bridge.ActionFinding{}, bridge.Errorf(bridge.Invalid, "the request is not valid for a relay")
 	}
 	s, err := h.through(ctx, t, a.ID, string(body))
 	if err != nil {

@@ -74,7 +74,7 @@ func refuseMCP(w http.ResponseWriter, _ *http.Request, err error) {
 	if !known {
 		status = http.StatusInternalServerError
 	}
-	httpx.WriteError(w, status, string(bridge.KindOf(err)), bridge.SafeMessage(err)+"; nothing of this call was done")
+	httpx.WriteError(w, status, string(bridge.KindOf(err)), bridge.SafeMessage(err)+"; this call had no effect")
 }
 
 // endMCP ends the calls of a connection that is over. wait returns when none of them runs.

@@ -158,7 +158,7 @@ func TestMCPOfAnotherRelaysAgent(t *testing.T) {
 		client  *tunnel.Client
 		session string
 	}{{bad.Tunnel(), "bc-1"}, {good.Tunnel(), "bc-2"}} {
-		if status, text := answerOf(t, c.client, c.session, "{}"); status != http.StatusForbidden || !strings.Contains(text, "nothing of this call was done") {
+		if status, text := answerOf(t, c.client, c.session, "{}"); status != http.StatusForbidden || !strings.Contains(text, "this call had no effect") {
 			t.Errorf("%s: %d %s", c.session, status, text)
 		}
 	}

@@ -292,7 +292,7 @@ func (h *Hub) purge(ctx context.Context) {
 func (h *Hub) elsewhere(ctx context.Context, t target, r bridge.ActionRequest) (bridge.ActionOutcome, error) {
 	body, err := json.Marshal(askOf(r))
 	if err != nil {
-		return bridge.ActionOutcome{}, bridge.Errorf(bridge.Invalid, "the request does not fit a relay")
+		return bridge.ActionOutcome{}, bridge.Errorf(bridge.Invalid, "the request is not valid for a relay")
 	}
 	s, err := h.through(ctx, t, r.Request, string(body))
 	if err != nil {
@@ -307,7 +307,7 @@ func (h *Hub) through(ctx context.Context, t target, request, body string) (spok
 	changed, done := h.watch()
 	defer done()
 	if err := h.o.Store.Update(ctx, func(tx *bridge.Scene) error { return tx.PutCall(k) }); err != nil {
-		return spoken{}, &bridge.Error{Kind: bridge.Unavailable, Message: fmt.Sprintf("relay %q was not asked", t.name), Cause: err}
+		return spoken{}, &bridge.Error{Kind: bridge.Unavailable, Message: fmt.Sprintf("the bridge did not ask relay %q", t.name), Cause: err}
 	}
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
@@ -360,7 +360,7 @@ func (h *Hub) giveUp(ctx context.Context, k bridge.RelayCall, cause error) (spok
 	case err != nil:
 		return spoken{}, unclear(k.Relay, cause)
 	case k.State == bridge.CallWaiting:
-		e := bridge.Errorf(bridge.Unavailable, "relay %q could not be asked", k.Relay)
+		e := bridge.Errorf(bridge.Unavailable, "the bridge could not ask relay %q", k.Relay)
 		e.Cause = cause
 		return spoken{}, e
 	case k.State == bridge.CallDone:
@@ -412,7 +412,7 @@ func (h *Hub) answerCall(ctx context.Context, k bridge.RelayCall) spoken {
 	var t turnAsk
 	switch err := errors.Join(json.Unmarshal([]byte(k.Ask), &l), json.Unmarshal([]byte(k.Ask), &t), json.Unmarshal([]byte(k.Ask), &a)); {
 	case err != nil:
-		return speak(bridge.ActionOutcome{}, bridge.Errorf(bridge.Invalid, "the request does not fit a relay"))
+		return speak(bridge.ActionOutcome{}, bridge.Errorf(bridge.Invalid, "the request is not valid for a relay"))
 	case t.Turn != nil || t.TurnLookup != nil || t.TurnStop != nil || t.TurnPeek != nil:
 		return h.turnHere(ctx, t)
 	case l.Lookup == nil:

@@ -252,7 +252,7 @@ func (c *conn) sendTurn(ctx context.Context, k *call, t TurnCall) error {
 	signed, err := wire.SignTurn(c.signer.Load().private, wire.TurnOrder{ID: t.ID, Relay: c.relay, Ask: t.Ask, Created: c.stamp(), For: wire.MaxAge})
 	if err != nil {
 		c.forget(t.ID, err)
-		return bridge.Errorf(bridge.Invalid, "the turn does not fit a relay")
+		return bridge.Errorf(bridge.Invalid, "the turn is not valid for a relay")
 	}
 	// The caller's end leaves the others that wait for this turn their answer; the connection's end does not.
 	sending, cancel := context.WithCancelCause(context.WithoutCancel(ctx))

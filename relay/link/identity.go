@@ -116,7 +116,7 @@ type storedPin struct {
 	Since  time.Time `json:"since"`
 }
 
-const note = "A secret: whoever has this file is this relay. Written by drawbridge-relay; do not edit."
+const note = "Secret: anyone who has this file can act as this relay. Written by drawbridge-relay; do not edit."
 
 func (i Identity) encode() ([]byte, error) {
 	s := stored{Note: note, Bridge: i.Bridge, CA: i.CA, Relay: i.Relay, Key: seedText(i.Key), Next: seedText(i.Next)}

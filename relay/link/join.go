@@ -71,7 +71,7 @@ var ErrJoined = errors.New("this relay has joined a bridge already")
 // works, because the key is on disk before it is sent.
 func Join(ctx context.Context, path string, in Invitation, now func() time.Time) (Identity, error) {
 	if _, err := os.Lstat(path); err == nil {
-		return Identity{}, fmt.Errorf("%w: %s is there; move it away to join another", ErrJoined, path)
+		return Identity{}, fmt.Errorf("%w: %s exists; move it away to join another bridge", ErrJoined, path)
 	}
 	// Before anything is read there: who can write that folder could have put a key there that they know.
 	if err := reserved(filepath.Dir(path)); err != nil {
@@ -167,7 +167,7 @@ func Rotate(ctx context.Context, path string, now func() time.Time) (Identity, e
 		return Identity{}, fmt.Errorf("rotate: %w", err)
 	}
 	if !answer.Proved(byID(trusted), body) {
-		return Identity{}, errors.New("rotate: what answered is not the bridge that this relay trusts; the old key stays in use")
+		return Identity{}, errors.New("rotate: the server that answered is not the bridge that this relay trusts; the old key stays in use")
 	}
 	return change(path, func(fresh Identity) (Identity, error) {
 		if fresh.Next != nil && fresh.Next.Equal(i.Next) {

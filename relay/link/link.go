@@ -155,10 +155,10 @@ func remedy(err error) string {
 	var e *refusal
 	switch {
 	case errors.As(err, &e) && e.reason == wire.CloseCopied:
-		return "the bridge refuses this relay, because its journal is older than one that this relay, or a copy of it, has shown. " +
-			"If its state folder was copied, stop one of the two. If this is the one that stays, type at the bridge: drawbridge relay accept " + e.relay
+		return "the bridge refuses this relay, because its journal is older than one that the bridge has seen from this relay or a copy of it. " +
+			"If its state folder was copied, stop one of the two relays. To keep this one, run at the bridge: drawbridge relay accept " + e.relay
 	case e != nil:
-		return "the bridge refuses this relay; if that is not meant, enrol it again: drawbridge relay token, drawbridge-relay join"
+		return "the bridge refuses this relay; to enrol it again, run `drawbridge relay token <name>` at the bridge, and here the command that it prints"
 	}
 	return "not connected to the bridge; trying again; if the bridge has moved: drawbridge-relay bridge https://…"
 }

@@ -207,7 +207,7 @@ func (s *session) learn(ctx context.Context, k wire.Keys) error {
 	case next.Equal(newest):
 	case k.By != wire.KeyID(newest):
 		// An honest bridge that made two keys at once says it again with the newer one when it hears what we have.
-		s.link.o.Log.Warn().Str("key", wire.KeyID(next)).Str("by", k.By).Msg("not trusting a key that an older one vouches for")
+		s.link.o.Log.Warn().Str("key", wire.KeyID(next)).Str("by", k.By).Msg("the relay does not trust a new key of the bridge that an older key signed")
 	default:
 		fresh, err := change(s.link.o.Identity, func(i Identity) (Identity, error) { return i.pin(next, now), nil })
 		if err != nil {
@@ -419,7 +419,7 @@ func (s *session) answer(ctx context.Context, f wire.Frame) {
 		err = s.shorten(ctx, f)
 	}
 	if err != nil {
-		s.link.o.Log.Warn().Err(err).Str("request", id).Msg("the answer did not get through; asked again, the journal has it")
+		s.link.o.Log.Warn().Err(err).Str("request", id).Msg("the relay could not send the answer; if the bridge asks again, the relay answers from its journal")
 		_ = s.ws.CloseNow()
 	}
 }
@@ -485,8 +485,8 @@ func (s *session) refuse(ctx context.Context, id string, out wire.Outcome) error
 func (s *session) run(ctx, conn context.Context, r wire.Request) {
 	out, err := s.link.o.Handler.Run(ctx, r, s.progress(r.ID))
 	if err != nil {
-		s.link.o.Log.Error().Err(err).Str("request", r.ID).Str("action", r.Action).Msg("nobody knows what came of a request")
-		out = wire.Outcome{Answer: wire.Interrupted(r.Action, "the relay could not tell what came of it")}
+		s.link.o.Log.Error().Err(err).Str("request", r.ID).Str("action", r.Action).Msg("the result of a request is unknown")
+		out = wire.Outcome{Answer: wire.Interrupted(r.Action, "the relay does not know the result")}
 	}
 	out = proper(out, r)
 	s.record(r, out)
@@ -521,7 +521,7 @@ func proper(out wire.Outcome, r wire.Request) wire.Outcome {
 	out.ID, out.Action = r.ID, r.Action
 	switch {
 	case !out.Status.Known():
-		out = wire.Outcome{ID: r.ID, Answer: wire.Interrupted(r.Action, fmt.Sprintf("the relay has no word %q", out.Status))}
+		out = wire.Outcome{ID: r.ID, Answer: wire.Interrupted(r.Action, fmt.Sprintf("the relay gave the unknown status %q", out.Status))}
 	case out.Status != wire.StatusRefused:
 		out.Refusal = ""
 	case out.Refusal == "":
@@ -559,7 +559,7 @@ func (s *seen) first(digest [32]byte, now time.Time) (reason string, refusal wir
 		s.all = map[[32]byte]time.Time{}
 	}
 	if _, again := s.all[digest]; again {
-		return "this very request was here before", wire.RefusedInvalid
+		return "the relay has already received this same request", wire.RefusedInvalid
 	}
 	if len(s.all) >= maxSeen {
 		for d, until := range s.all {

@@ -37,7 +37,7 @@ func ReadCA(path string) (string, error) {
 		}
 	}
 	if _, err := roots(text); err != nil || text == "" || len(data) > maxCA {
-		return "", fmt.Errorf("%s is not up to %d KiB of certificates in PEM; give the file of the authority that signed the bridge's certificate", path, maxCA>>10)
+		return "", fmt.Errorf("%s must hold certificates in PEM, at most %d KiB; give the file of the authority that signed the bridge's certificate", path, maxCA>>10)
 	}
 	return text, nil
 }

@@ -142,7 +142,7 @@ func (s *session) runTurn(ctx, conn context.Context, t wire.Turn) {
 	}
 	end.ID = t.ID
 	if !end.Valid(t.ID) {
-		end = wire.TurnEnded{ID: t.ID, Cause: wire.TurnCrashed, Error: "the relay gave the turn an end that is not one"}
+		end = wire.TurnEnded{ID: t.ID, Cause: wire.TurnCrashed, Error: "the relay reported an invalid end of the turn"}
 	}
 	s.link.o.Log.Info().Str("request", fmt.Sprintf("%.16s", t.ID)).Str("agent", t.Agent).Str("session", t.Session).Str("key", t.KeyID).Str("cause", string(end.Cause)).
 		Str("refusal", string(end.Refusal)).Bool("replayed", end.Replayed).Int("text_bytes", len(end.Text)).Msg("turn")

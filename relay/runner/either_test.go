@@ -86,7 +86,7 @@ actions:
 		opened("nobody")
 		began := time.Now()
 		answered("nobody")
-		if out := ask("nobody"); out.Refusal != wire.RefusedDenied || out.Error != "nobody approved it within 5m0s" || time.Since(began) != 5*time.Minute {
+		if out := ask("nobody"); out.Refusal != wire.RefusedDenied || out.Error != "no person approved it within 5m0s" || time.Since(began) != 5*time.Minute {
 			t.Errorf("%+v after %s", out, time.Since(began))
 		}
 		ran(2)

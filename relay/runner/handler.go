@@ -85,7 +85,7 @@ func (r *Relay) route(w http.ResponseWriter, req *http.Request) reply {
 	case path == wire.LookupPath:
 		return r.lookedUp(id, request.Action)
 	case r.anotherProcess(req):
-		return refuseHTTP(http.StatusPreconditionFailed, "this request is for a process of the relay that has ended; look it up")
+		return refuseHTTP(http.StatusPreconditionFailed, "this request is for an earlier process of the relay; look it up with POST /lookup")
 	}
 	out, err := r.Run(req.Context(), wire.Request{ID: id, Action: request.Action, KeyID: doorKey}, nil)
 	if err != nil {

@@ -22,9 +22,9 @@ import (
 const (
 	// interruptedByEnd and interruptedByDisk are why nobody knows what an action came to.
 	interruptedByEnd  = "the relay ended while this action ran; it may have run"
-	interruptedByDisk = "what came of this action could not be recorded; it may have run"
+	interruptedByDisk = "the relay could not record the result of this action; it may have run"
 	// interruptedByBackup is for what another record than the journal says.
-	interruptedByBackup = "the relay's audit log says that this action was started, and its journal does not know it, as after a backup was put back; it does not run again"
+	interruptedByBackup = "the relay's audit log shows that this action was started, but its journal lacks the request, as after a restored backup; the relay does not run it again"
 
 	journalHeader = `{"journal":"drawbridge-relay","version":1}`
 	// maxRecord bounds a line of the journal in bytes: an answer as the wire takes it, and room for the rest.
@@ -142,7 +142,7 @@ func (m *Memory) lines(path string) linelog.Options {
 		Keep: func(line []byte) error {
 			var r record
 			if err := json.Unmarshal(line, &r); err != nil {
-				return errors.New("it holds no record")
+				return errors.New("it does not hold a record")
 			}
 			return m.restore(r)
 		},
@@ -172,7 +172,7 @@ func unusable(err error) error {
 			"name another file with journal: in relay.yaml, or move this one away")
 	case errors.As(err, &damage):
 		return trust.Because(fmt.Sprintf("is damaged in line %d: %v", damage.Line, damage.Cause),
-			"restore it, or move it away; what the audit log says was started in the last 24 hours does not run again all the same")
+			"restore it, or move it away; even then the relay does not rerun requests that the audit log shows as started in the last 24 hours")
 	}
 	return err
 }

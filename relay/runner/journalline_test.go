@@ -71,7 +71,7 @@ func TestJournalDamage(t *testing.T) {
 	without := func(drop int) string {
 		return strings.Join(append(append([]string{}, lines[:drop]...), lines[drop+1:]...), "")
 	}
-	advice := "restore it, or move it away; what the audit log says was started in the last 24 hours does not run again all the same"
+	advice := "restore it, or move it away; even then the relay does not rerun requests that the audit log shows as started in the last 24 hours"
 	tests := []struct{ name, text, want string }{
 		{"another file", "token: x\n", "is not a journal of this version of drawbridge-relay; name another file with journal: in relay.yaml"},
 		{"another version", strings.Replace(string(text), `"version":1`, `"version":2`, 1), "is not a journal of this version"},
@@ -81,7 +81,7 @@ func TestJournalDamage(t *testing.T) {
 		{"lines swapped", lines[0] + lines[2] + lines[1] + lines[3], "is damaged in line 2: its checksum"},
 		{"cut in the middle", lines[0] + lines[1][:20] + lines[2], "is damaged in line 2: its checksum"},
 		{"last line is no record", string(text) + "hello\n", "is damaged in line 8: it is too short"},
-		{"no record", sealedLines(t, `[]`), "is damaged in line 2: it holds no record"},
+		{"no record", sealedLines(t, `[]`), "is damaged in line 2: it does not hold a record"},
 		{"unknown state", sealedLines(t, `{"state":"done","id":"1","action":"a"}`), "its state is unknown"},
 		{"result without a claim's action", sealedLines(t, `{"state":"claimed","id":"1","action":"a"}`,
 			`{"state":"withdrawn","id":"1","action":"b"}`), "is damaged in line 3: its id is claimed for another action"},

@@ -164,7 +164,7 @@ func (m *mains) openAudit() (err error) {
 	if err := m.journal.recall(forgotten); err != nil {
 		return fmt.Errorf("journal %s: %w", m.config.Journal, err)
 	}
-	reason := fmt.Sprintf("the journal did not know requests that were started in the last 24 hours: %d; they do not run again. Look whether the journal was put back from a backup, or removed", len(forgotten))
+	reason := fmt.Sprintf("the journal lacks requests that were started in the last 24 hours: %d. The relay does not run them again. Check whether the journal was restored from a backup, or removed", len(forgotten))
 	m.alarm = reason
 	return m.audit.Add(audit.Event{Event: audit.Alarm, Reason: reason})
 }
@@ -181,14 +181,14 @@ func (m *mains) ready(ability sandbox.Ability) error {
 	for _, offer := range m.relay.Offers() {
 		action := m.config.Actions[offer.Action]
 		if bounds := action.Bounds.String(); bounds != "" && !keeper.Bounds {
-			m.log.Warn().Str("action", offer.Action).Str("missing", bounds).Msg("this machine cannot bound what an action uses")
+			m.log.Warn().Str("action", offer.Action).Str("missing", bounds).Msg("this machine cannot enforce the limits of an action")
 		}
 		if action.Sandbox == nil {
 			continue
 		}
 		plan := m.relay.plan(action)
 		if missing := plan.Missing(); missing != "" {
-			m.log.Warn().Str("action", offer.Action).Str("missing", missing).Msg("this machine cannot give the whole sandbox")
+			m.log.Warn().Str("action", offer.Action).Str("missing", missing).Msg("this machine cannot enforce the whole sandbox of an action")
 		}
 	}
 	if err := m.noteFile(); err != nil {
@@ -204,7 +204,7 @@ func (m *mains) noteFile() error {
 	if before == "" || before == m.config.SHA256 {
 		return nil
 	}
-	m.log.Warn().Str("file", m.config.SHA256).Str("before", before).Msg("relay.yaml changed since the last start; if that was not you, type drawbridge-relay stop and look through it")
+	m.log.Warn().Str("file", m.config.SHA256).Str("before", before).Msg("relay.yaml changed since the last start; if you did not change it, run drawbridge-relay stop and review the file")
 	return m.relay.note(changedFile(before, m.config.SHA256))
 }
 
@@ -297,7 +297,7 @@ func ownKey(path string) ([]byte, error) {
 	}
 	key, err := trust.ReadSecret(path, 64)
 	if err == nil && len(key) != 32 {
-		err = trust.Because("is not a key of a relay", "move it away; standing approvals are asked for again")
+		err = trust.Because("is not a key of a relay", "move it away; the relay then asks again for the approvals that it remembered")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)

@@ -41,7 +41,7 @@ func (r *Relay) Lookup(request wire.Request) wire.Found {
 	return found
 }
 
-// lookedUp is the door's answer to POST /lookup: the recorded answer with the status of a run, 202 while the request is open, 404 when the
+// lookedUp is the door's answer to POST /lookup: the recorded answer with the status of a run, 202 while the request has not ended yet, 404 when the
 // journal does not know it, 409 when it may run again. Nothing runs.
 func (r *Relay) lookedUp(id, action string) reply {
 	found := r.Lookup(wire.Request{ID: id, Action: action, KeyID: doorKey})
@@ -50,9 +50,9 @@ func (r *Relay) lookedUp(id, action string) reply {
 	case wire.KnownOver:
 		out.status, out.out = statusOf(*found.Outcome), *found.Outcome
 	case wire.KnownOpen:
-		out.status, out.out.Error = http.StatusAccepted, "the request is open"
+		out.status, out.out.Error = http.StatusAccepted, "the request has not ended yet"
 	case wire.KnownAgain:
-		out.status, out.out.Error = http.StatusConflict, "nobody knows what the request came to; it may run again"
+		out.status, out.out.Error = http.StatusConflict, "the result of the request is unknown; the action may be run again"
 	default:
 		out.status, out.out.Error = http.StatusNotFound, "the journal does not know this request"
 	}

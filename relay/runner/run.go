@@ -102,7 +102,7 @@ func (r *Relay) settle(a *attempt, out wire.Outcome) (wire.Outcome, error) {
 	}
 	if err != nil {
 		r.o.Log.Error().Err(err).Str("request", request.ID).Msg("journal")
-		return wire.Outcome{}, errors.New("what came of the action could not be recorded")
+		return wire.Outcome{}, errors.New("the relay could not record the result of the action")
 	}
 	return out, nil
 }
@@ -197,8 +197,8 @@ func (r *Relay) look(a *attempt) error {
 		return fmt.Errorf("the program cannot be read: %w", err)
 	}
 	if a.action.SHA256 != "" && a.digest != a.action.SHA256 {
-		r.alarm(a.request, "the program has not the digest that relay.yaml names")
-		return errors.New("the program has not the digest that relay.yaml names; ask the relay's user to compare it and correct sha256 there")
+		r.alarm(a.request, "the digest of the program differs from sha256 in relay.yaml")
+		return errors.New("the digest of the program differs from sha256 in relay.yaml; ask the relay's user to check the program and correct sha256")
 	}
 	a.definition = a.action.Definition(a.request.Action, a.digest, r.o.Key)
 	return nil
@@ -213,9 +213,9 @@ func (r *Relay) lookAtFiles(a *attempt) error {
 			return fmt.Errorf("the file %s %w", name, err)
 		}
 		if digest != f.SHA256 {
-			reason := fmt.Sprintf("the file %s has not the digest that relay.yaml names", name)
+			reason := fmt.Sprintf("the digest of the file %s differs from sha256 in relay.yaml", name)
 			r.alarm(a.request, reason)
-			return errors.New(reason + "; ask the relay's user to compare it and correct sha256 there")
+			return errors.New(reason + "; ask the relay's user to check the file and correct sha256")
 		}
 	}
 	return nil
@@ -285,7 +285,7 @@ func (r *Relay) question(action settings.Action) approval.Question {
 // shows is what a definition would run, without its secrets, for an operator who is elsewhere (facts: relay, rule 10). It says
 // so when it is longer than most allows, since what is not shown must not be approved unseen; with no room for that either it is "".
 func (r *Relay) shows(action settings.Action, q approval.Question, most int) string {
-	const tooLong = "what would run is too long to be shown here; look at relay.yaml on that machine"
+	const tooLong = "the command is too long to be shown here; look at relay.yaml on that machine"
 	text := q.Summary(action.Redactor(r.secret).Hide)
 	if len(text) > min(most, wire.MaxShows) {
 		text = tooLong

@@ -329,7 +329,7 @@ func (r *Relay) SwitchOn() error {
 
 // noteFile says that another relay.yaml counts. Who changed it is not known: an action without a sandbox could, and so could its user.
 func (r *Relay) noteFile(before, now settings.Config) {
-	r.o.Log.Warn().Str("file", now.SHA256).Str("before", before.SHA256).Msg("relay.yaml changed, and its clones and permissions count now; if that was not you, type drawbridge-relay stop and look through it")
+	r.o.Log.Warn().Str("file", now.SHA256).Str("before", before.SHA256).Msg("relay.yaml changed, and its clones and permissions are in force now; if you did not change it, run drawbridge-relay stop and review the file")
 	if err := r.note(changedFile(before.SHA256, now.SHA256)); err != nil {
 		r.o.Log.Error().Err(err).Msg("audit")
 	}

@@ -75,7 +75,7 @@ func (s *Server) begin(ask wire.MCPCall, v *served) (refusal string) {
 		}
 	}
 	if len(s.open) >= wire.MaxMCPCalls || of >= wire.MaxMCPSession {
-		return "too many calls are under way; nothing of this one was done, call again in a moment"
+		return "too many calls are under way; this call had no effect; call again in a moment"
 	}
 	if s.open == nil {
 		s.open, s.large = map[string]*served{}, make(chan struct{}, maxLarge)

@@ -82,13 +82,13 @@ type call struct {
 // Errors of a call that the bridge may have got.
 var (
 	ErrLost   = errors.New("the connection to the bridge was lost")
-	errSilent = errors.New("the bridge said nothing of the call any more")
-	errFull   = errors.New("the answers that nobody reads are too large")
+	errSilent = errors.New("the bridge stopped answering the call")
+	errFull   = errors.New("the unread answers of this connection are too large")
 	errCut    = errors.New("the bridge cut the answer off")
 )
 
 func unsent(text string) error {
-	return &mcpstdio.Unsent{Reason: text + "; nothing of this call was done"}
+	return &mcpstdio.Unsent{Reason: text + "; this call had no effect"}
 }
 
 // Attach makes a connection the way to the bridge, in the place of an earlier one, until the returned function is called: calls that are
@@ -194,7 +194,7 @@ func (s sessionWay) RoundTrip(r *http.Request) (*http.Response, error) {
 		return here(r, http.StatusBadRequest, err.Error()), nil
 	}
 	if err := s.client.pace.wait(r.Context()); err != nil {
-		return nil, unsent("the call was given up")
+		return nil, unsent("the caller canceled the call")
 	}
 	k, err := s.client.begin(&ask)
 	if err != nil {
@@ -251,7 +251,7 @@ func (k *call) send(ctx context.Context, ask wire.MCPCall) error {
 			defer func() { <-k.way.large }()
 		case <-ctx.Done():
 			k.give(nil)
-			return unsent("the call was given up")
+			return unsent("the caller canceled the call")
 		case <-k.way.over:
 			return unsent("the relay is not connected to the bridge; call again in a moment")
 		}
@@ -267,7 +267,7 @@ func (k *call) send(ctx context.Context, ask wire.MCPCall) error {
 		return unsent("the bridge did not take the call (" + string(refusal.Why) + "); call again in a moment")
 	case errors.Is(err, chunks.ErrTooLarge):
 		k.give(nil)
-		return unsent("the call is larger than the bridge takes; send less")
+		return unsent("the call is larger than the bridge accepts; send less")
 	}
 	k.give(nil)
 	return err

@@ -167,7 +167,7 @@ func (r Receipt) check() error {
 		}
 	}
 	if r.N < 1 || r.Upto < 0 || said != 1 || r.Refused != "" && !r.Refused.Known() {
-		return errors.New("a receipt that does not say one thing")
+		return errors.New("a receipt must say exactly one thing")
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func (c Chunked) ReadBody(body []byte) (Frame, error) {
 		return Frame{}, err
 	}
 	if kind, id, ok := f.Body(); !ok || kind != c.Kind || id != c.For {
-		return Frame{}, errors.New("read frame: it is not the one that was announced")
+		return Frame{}, errors.New("read frame: it is not the announced frame")
 	}
 	return f, nil
 }
@@ -243,7 +243,7 @@ func (f Frame) Fitting(limit int) (Frame, error) {
 			return f, err
 		}
 		if keep == 0 {
-			return Frame{}, errors.New("write frame: it is too large, and not by its outputs")
+			return Frame{}, errors.New("write frame: it is too large even without its outputs")
 		}
 		f = f.keeping(keep)
 	}

@@ -164,12 +164,12 @@ type Asked struct {
 
 func (a Asking) check() error {
 	if len(a.Questions) > MaxQuestions {
-		return fmt.Errorf("%d open questions; there may be %d", len(a.Questions), MaxQuestions)
+		return fmt.Errorf("%d open questions; at most %d are allowed", len(a.Questions), MaxQuestions)
 	}
 	seen := map[string]bool{}
 	for _, q := range a.Questions {
 		if !ValidRequestID(q.ID) || seen[q.ID] {
-			return errors.New("an open question without an id, or twice")
+			return errors.New("an open question has no id, or is listed twice")
 		}
 		if most := MaxQuestion.Milliseconds(); q.AgeMS < 0 || q.LeftMS < 0 || q.AgeMS > most || q.LeftMS > most {
 			return errors.New("an open question from another time")
@@ -209,11 +209,11 @@ func (f Found) check() error {
 	case !ValidRequestID(f.ID):
 		return errors.New("a look-up's answer without an id")
 	case (f.Known == KnownOver) != (f.Outcome != nil):
-		return errors.New("a look-up's answer whose word and outcome do not belong together")
+		return errors.New("a look-up's answer has an outcome that contradicts its state")
 	case f.Outcome != nil:
 		return f.Outcome.check()
 	case f.Known != KnownNot && f.Known != KnownOpen && f.Known != KnownAgain && f.Known != KnownOver && f.Known != KnownRefused:
-		return errors.New("a look-up's answer with an unknown word")
+		return errors.New("a look-up's answer with an unknown state")
 	}
 	return nil
 }
@@ -357,7 +357,7 @@ func checkPins(pins []string) error {
 	}
 	for _, pin := range pins {
 		if raw, err := hex.DecodeString(pin); err != nil || len(raw) != keyIDSize {
-			return errors.New("a pin is no id of a key")
+			return errors.New("a pin is not the id of a key")
 		}
 	}
 	return nil
@@ -375,10 +375,10 @@ func (p Proof) check() error {
 
 func (h Hello) check() error {
 	if !ValidAction(h.Relay) {
-		return errors.New("the relay's name is none")
+		return errors.New("the relay's name is not valid")
 	}
 	if len(h.Nonce) != nonceText {
-		return errors.New("the nonce is none")
+		return errors.New("the nonce is not valid")
 	}
 	return checkPins(h.Pins)
 }
@@ -390,10 +390,10 @@ func (o Offers) check() error {
 	seen, shown := make(map[string]bool, len(o.Offers)), 0
 	for _, offer := range o.Offers {
 		if !ValidAction(offer.Action) || len(offer.Approval) > 64 || len(offer.Definition) > 128 || seen[offer.Action] {
-			return errors.New("an offer is malformed, or there twice")
+			return errors.New("an offer is malformed, or is listed twice")
 		}
 		if !offer.placed() {
-			return errors.New("an offer does not say in one way who may approve it")
+			return errors.New("an offer must say in exactly one way who may approve it")
 		}
 		if !ValidShows(offer.Shows) {
 			return errors.New("an offer is too long, or has characters that are not printable ASCII")
@@ -442,7 +442,7 @@ func (o Outcome) check() error {
 	case o.RetryMS < 0 || o.DurationMS < 0 || o.StdoutOmitted < 0 || o.StderrOmitted < 0:
 		return errors.New("outcome with a negative number")
 	case !ValidShows(o.Shows):
-		return errors.New("outcome that shows more than is allowed, or what is not printable ASCII")
+		return errors.New("outcome shows a text that is too long, or is not printable ASCII")
 	}
 	return nil
 }
@@ -450,7 +450,7 @@ func (o Outcome) check() error {
 // checkText bounds what an agent wrote.
 func checkText(what, text string, limit int) error {
 	if len(text) > limit || !utf8.ValidString(text) {
-		return fmt.Errorf("%s is longer than %d bytes or no UTF-8", what, limit)
+		return fmt.Errorf("%s is longer than %d bytes or is not UTF-8", what, limit)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (w Welcome) Gives(key ed25519.PublicKey, h Hello, c Challenge) bool {
 func NewKeys(by ed25519.PrivateKey, relay string, next ed25519.PublicKey) (Keys, error) {
 	public, ok := by.Public().(ed25519.PublicKey)
 	if !ok {
-		return Keys{}, errors.New("sign key: the signing key is none")
+		return Keys{}, errors.New("sign key: the signing key is not an Ed25519 key")
 	}
 	k := Keys{Public: KeyText(next), By: KeyID(public)}
 	k.Sig = sign(by, k.base(relay))
@@ -83,7 +83,7 @@ func (k Keys) Next(relay string, trusted map[string]ed25519.PublicKey) (ed25519.
 		return nil, err
 	}
 	if by, known := trusted[k.By]; !known || !verified(by, k.base(relay), k.Sig) {
-		return nil, errors.New("the new key of the bridge is not vouched for by one that this relay trusts")
+		return nil, errors.New("no key that this relay trusts has signed the new key of the bridge")
 	}
 	return next, nil
 }
@@ -109,7 +109,7 @@ func ReadToken(text string) (Token, error) {
 	rest, ok := strings.CutPrefix(text, tokenPrefix)
 	parts := strings.Split(rest, ".")
 	if !ok || len(parts) != 3 || !ValidRequestID(parts[0]) || len(parts[1]) != nonceText {
-		return Token{}, errors.New("this is no join token; copy it whole from `drawbridge relay token <name>`")
+		return Token{}, errors.New("this is not a join token; copy it whole from `drawbridge relay token <name>`")
 	}
 	key, err := ReadKey(parts[2])
 	if err != nil {
@@ -143,7 +143,7 @@ func (j Join) mac(secret string, bridge ed25519.PublicKey) string {
 func NewJoin(t Token, key ed25519.PrivateKey) (Join, error) {
 	public, ok := key.Public().(ed25519.PublicKey)
 	if !ok {
-		return Join{}, errors.New("join: the relay's key is none")
+		return Join{}, errors.New("join: the relay's key is not an Ed25519 key")
 	}
 	nonce, err := NewNonce()
 	if err != nil {
@@ -162,7 +162,7 @@ func (j Join) Check(t Token) (ed25519.PublicKey, error) {
 	}
 	base := j.base(t.Bridge)
 	if base == nil || len(j.Nonce) != nonceText || !hmac.Equal([]byte(j.MAC), []byte(j.mac(t.Secret, t.Bridge))) || !verified(key, base, j.Sig) {
-		return nil, errors.New("the join token or the relay's key is not proved")
+		return nil, errors.New("the request does not prove the join token and the relay's key")
 	}
 	return key, nil
 }
@@ -181,7 +181,7 @@ func (d Joined) base(j Join, bridge ed25519.PublicKey) []byte {
 func NewJoined(key ed25519.PrivateKey, relay string, j Join) (Joined, error) {
 	public, ok := key.Public().(ed25519.PublicKey)
 	if !ok {
-		return Joined{}, errors.New("join: the bridge's key is none")
+		return Joined{}, errors.New("join: the bridge's key is not an Ed25519 key")
 	}
 	d := Joined{Relay: relay}
 	d.Sig = sign(key, d.base(j, public))
@@ -223,7 +223,7 @@ func (r Rekey) Check(key ed25519.PublicKey, now time.Time) (ed25519.PublicKey, e
 		return nil, err
 	}
 	if r.Key != KeyID(key) || !verified(key, r.base("relay-rekey-v1"), r.Sig) || !verified(next, r.base("relay-rekey-next-v1"), r.Next) {
-		return nil, errors.New("the relay's old or new key is not proved")
+		return nil, errors.New("the request does not prove the relay's old and new key")
 	}
 	if off := now.Sub(time.UnixMilli(r.Created)).Abs(); off > MaxSkew {
 		return nil, fmt.Errorf("the request is %s off; compare the clocks of both machines", off.Round(time.Second))
@@ -241,7 +241,7 @@ type Rekeyed struct {
 func NewRekeyed(key ed25519.PrivateKey, r Rekey) (Rekeyed, error) {
 	public, ok := key.Public().(ed25519.PublicKey)
 	if !ok {
-		return Rekeyed{}, errors.New("rekey: the bridge's key is none")
+		return Rekeyed{}, errors.New("rekey: the bridge's key is not an Ed25519 key")
 	}
 	return Rekeyed{Key: KeyID(public), Sig: sign(key, r.base("relay-rekeyed-v1"))}, nil
 }

@@ -44,11 +44,11 @@ func (h Home) Check() error {
 	case !ValidHome(h.Name):
 		return errors.New("the turn's workspace has a malformed name")
 	case (h.Repo == "") == (h.Within == ""):
-		return errors.New("the turn names neither a repository nor another agent's workspace, or both")
+		return errors.New("the turn must name either a repository or another agent's workspace, but not both")
 	case h.Within != "" && (!ValidHome(h.Within) || h.Within == h.Name || h.Ref != ""):
 		return errors.New("the turn's other workspace is malformed, is the agent's own, or has a branch")
 	case h.Repo != "" && h.Subdir != "":
-		return errors.New("the turn names a folder below a workspace of the agent's own")
+		return errors.New("the turn names a folder, which an agent with its own workspace cannot have")
 	}
 	return errors.Join(plain("repository", h.Repo, maxHomeRepo), plain("branch", h.Ref, maxHomeRef), h.checkSubdir())
 }

@@ -65,7 +65,7 @@ func (c MCPCall) Check() error {
 	case !slices.Contains([]string{http.MethodPost, http.MethodGet, http.MethodDelete}, c.Method):
 		return errors.New("an MCP call with an unknown method")
 	case c.Method != http.MethodPost && c.Body != "":
-		return errors.New("an MCP call with a body that its method does not have")
+		return errors.New("an MCP call with a body, which its method must not have")
 	case len(c.Body) > MaxMCPCall:
 		return fmt.Errorf("an MCP call of %d bytes; send at most %d", len(c.Body), MaxMCPCall)
 	}
@@ -79,9 +79,9 @@ func (p MCPPart) check() error {
 	case p.Status != 0 && (p.Status < 200 || p.Status > 599):
 		return errors.New("an MCP answer has an invalid status")
 	case len(p.Body) > MaxMCPPart:
-		return fmt.Errorf("a part of an MCP answer has %d bytes; there may be %d", len(p.Body), MaxMCPPart)
+		return fmt.Errorf("a part of an MCP answer has %d bytes; at most %d are allowed", len(p.Body), MaxMCPPart)
 	case p.Cut && !p.End:
-		return errors.New("an MCP answer that is cut off and goes on")
+		return errors.New("an MCP answer is cut off, and yet continues")
 	}
 	return heads(p.Type, p.Door)
 }

@@ -69,13 +69,13 @@ type Step struct {
 func (p Peek) check(use TurnUse) error {
 	switch {
 	case (use == UsePeek) != (p != Peek{}):
-		return errors.New("the turn asks about workspaces without a question, or has one beside another wish")
+		return errors.New("a turn must have a question about workspaces if it asks about them, and only then")
 	case use != UsePeek:
 		return nil
 	case p.What != PeekAll && p.What != PeekState && p.What != PeekFile && p.What != PeekLive:
 		return errors.New("the question about workspaces is not a known one")
 	case (p.What == PeekFile) != (p.Path != ""):
-		return errors.New("the question about workspaces names a file without need, or none")
+		return errors.New("the question about workspaces must name a file if it asks for one, and only then")
 	case p.After < 0 || p.After > 0 && p.What != PeekLive:
 		return errors.New("the question about workspaces names a step without need")
 	}
@@ -96,7 +96,7 @@ func (p *Peeked) check() error {
 	case p == nil:
 		return nil
 	case (p.Error == "") == (p.Data == "") || p.Missing && p.Error == "":
-		return errors.New("a question about workspaces is answered in no way, or in two")
+		return errors.New("the answer to a question about workspaces must be either data or an error")
 	}
 	return errors.Join(checkText("the answer", p.Data, MaxPeeked), checkText("the error", p.Error, MaxLine))
 }

@@ -69,7 +69,7 @@ func (p Permission) check() error {
 	raw, err := hex.DecodeString(p.Hash)
 	switch {
 	case !ValidRequestID(p.ID) || !ValidAction(p.Agent) || !ValidRequestID(p.Session) || !ValidRequestID(p.Turn):
-		return errors.New("a question of an agent without its names")
+		return errors.New("a question of an agent without its id, agent, session or turn")
 	case err != nil || len(raw) != 32:
 		return errors.New("a question of an agent without its hash")
 	case len(p.Arguments) > MaxPermission || len(p.Paths) > maxPermissionKeys:
@@ -119,7 +119,7 @@ const maxPermissionWait = 64
 
 func (p PermissionWait) check() error {
 	if len(p.IDs) == 0 || len(p.IDs) > maxPermissionWait {
-		return fmt.Errorf("a relay can wait for 1 to %d questions, and this one asks for %d", maxPermissionWait, len(p.IDs))
+		return fmt.Errorf("a relay can wait for 1 to %d questions, but this relay asks for %d", maxPermissionWait, len(p.IDs))
 	}
 	for _, id := range p.IDs {
 		if !ValidRequestID(id) {

@@ -49,7 +49,7 @@ func KeyText(key ed25519.PublicKey) string { return text64.EncodeToString(key) }
 func ReadKey(text string) (ed25519.PublicKey, error) {
 	raw, err := text64.DecodeString(text)
 	if err != nil || len(raw) != ed25519.PublicKeySize {
-		return nil, errors.New("this is no public key")
+		return nil, errors.New("this is not a public key")
 	}
 	return raw, nil
 }
@@ -172,12 +172,12 @@ func (v Verifier) genuine(s Signed, path string) error {
 		return errors.New("the request is signed with a key that this relay does not trust")
 	}
 	if !verified(key, s.base(path, v.Relay), s.Sig) {
-		return errors.New("the request's signature does not fit: it was changed, or is for another relay")
+		return errors.New("the request's signature is wrong: the request was changed, or is for another relay")
 	}
 	age := s.Expires - s.Created
 	switch {
 	case age <= 0 || age > MaxAge.Milliseconds():
-		return fmt.Errorf("the request's life is not within %s", MaxAge)
+		return fmt.Errorf("the request must be valid for at most %s", MaxAge)
 	case time.UnixMilli(s.Created).After(v.Now.Add(MaxSkew)):
 		return errors.New("the request is from the future; compare the clocks of both machines")
 	case time.UnixMilli(s.Expires).Before(v.Now.Add(-MaxSkew)):
@@ -188,7 +188,7 @@ func (v Verifier) genuine(s Signed, path string) error {
 
 func (s Signed) request() (Request, error) {
 	if !ValidRequestID(s.ID) {
-		return Request{}, errors.New("the request's id is none")
+		return Request{}, errors.New("the request's id is malformed")
 	}
 	var ask Ask
 	if err := strictjson.DecodeExact([]byte(s.Body), &ask); err != nil {
@@ -201,7 +201,7 @@ func (s Signed) request() (Request, error) {
 		return Request{}, err
 	}
 	if a := ask.Approved; a != nil && (len(a.Definition) != 2*sha256.Size || len(a.By) > MaxAgent) {
-		return Request{}, errors.New("the request's approval is none")
+		return Request{}, errors.New("the request's approval is malformed")
 	}
 	return Request{ID: s.ID, Action: ask.Action, Line: ask.Line, Agent: ask.Agent, KeyID: s.Key, BodyHash: ask.hash(), Approved: ask.Approved}, nil
 }

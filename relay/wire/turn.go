@@ -199,9 +199,9 @@ func (e TurnEnded) check() error {
 	case e.RetryMS < 0 || e.Until < 0 || e.Until > maxUntil:
 		return errors.New("a turn's end with a number out of range")
 	case e.Unclear && e.Cause != TurnCrashed:
-		return errors.New("a turn's end that is unclear and has a cause")
+		return errors.New("an unclear end of a turn must have the cause crashed")
 	case e.Until != 0 && e.Cause != TurnLimited && e.Refusal == "":
-		return errors.New("a turn's end that has a time to wait for and no reason to wait")
+		return errors.New("a turn's end that names a time to wait for, but no reason to wait")
 	}
 	return errors.Join(checkText("the reply", e.Text, MaxReplyText), checkText("the evidence", e.Evidence, MaxEvidence), checkText("the error", e.Error, MaxLine))
 }
@@ -262,22 +262,22 @@ func (f TurnFound) check() error {
 	switch f.Known {
 	case TurnKnownEnded, TurnKnownOpen, TurnKnownAbsent, TurnKnownNot, TurnKnownRefused, TurnKnownPeeked:
 	default:
-		return errors.New("the look-up of a turn is answered with an unknown word")
+		return errors.New("the answer to the look-up of a turn has an unknown result")
 	}
 	switch f.State {
 	case "", TurnQueued, TurnStarting, TurnWorking, TurnSilent, TurnAskingNow:
 	default:
-		return errors.New("the look-up of a turn is answered with an unknown state")
+		return errors.New("the answer to the look-up of a turn has an unknown state")
 	}
 	switch {
 	case f.SinceMS < 0 || f.SinceMS > 0 && f.State == "" || (f.State != "" || f.Note != "") && f.Known != TurnKnownOpen:
-		return errors.New("the look-up of a turn is answered with a state that does not belong to it")
+		return errors.New("the answer to the look-up of a turn has a state that contradicts its result")
 	case !ValidRequestID(f.ID):
-		return errors.New("the look-up of a turn is answered without an id")
+		return errors.New("the answer to the look-up of a turn has no id")
 	case (f.Known == TurnKnownEnded) != (f.Ended != nil):
-		return errors.New("the look-up of a turn is answered with a word and an end that do not belong together")
+		return errors.New("the answer to the look-up of a turn has an end that contradicts its result")
 	case (f.Known == TurnKnownPeeked) != (f.Peeked != nil):
-		return errors.New("the look-up of a turn is answered with a word and an answer about workspaces that do not belong together")
+		return errors.New("the answer to the look-up of a turn has data about workspaces that contradict its result")
 	case f.Ended != nil:
 		return f.Ended.check()
 	}

@@ -60,7 +60,7 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	case err := <-left:
 		return err
 	case <-within.Done():
-		return errors.New("a tool did not end in time; what it left behind may still run")
+		return errors.New("a tool did not end in time; its processes may still run")
 	}
 }
 
@@ -133,7 +133,7 @@ func (a *Agent) add(s *session) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.sessions == nil || a.sessions[string(s.id)] != nil {
-		return errors.Join(errors.New("the session is open already, or the agent ends"), s.close())
+		return errors.Join(errors.New("the session is already open, or the agent is stopping"), s.close())
 	}
 	a.sessions[string(s.id)] = s
 	return nil
@@ -162,11 +162,11 @@ func (a *Agent) open(ctx context.Context, id, dir string, servers []acp.McpServe
 	}
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return nil, fmt.Errorf("the session's folder: %w", err)
+		return nil, fmt.Errorf("open the session's folder: %w", err)
 	}
 	root, err := os.OpenRoot(real)
 	if err != nil {
-		return nil, fmt.Errorf("the session's folder: %w", err)
+		return nil, fmt.Errorf("open the session's folder: %w", err)
 	}
 	s := &session{a: a, id: acp.SessionId(id), dir: filepath.Clean(dir), real: real, root: root, keep: keep{dir: filepath.Join(a.o.State, id)}}
 	if err := s.connect(ctx, servers); err != nil {

@@ -82,12 +82,12 @@ func TestFiles(t *testing.T) {
 		{Ask: "{ ls_args: { path: away } }", Says: "ls_result{rejected{path=away " + no},
 		{Ask: "{ write_args: { path: in, file_text: changed } }", Says: "write_result{success{path=WORK/in lines_created=1 file_size=7}}"},
 		{Ask: "{ read_args: { path: a.txt } }", Says: "read_result{success{path=WORK/a.txt content=changed total_lines=1 file_size=7}}"},
-		{Ask: "{ read_args: { path: pipe } }", Says: "read_result{error{path=WORK/pipe error=this is not a file}}"},
+		{Ask: "{ read_args: { path: pipe } }", Says: "read_result{error{path=WORK/pipe error=this path is not a regular file}}"},
 		{Ask: "{ ls_args: { path: odd } }", Says: "ls_result{success{directory_tree_root{abs_path=WORK/odd children_files{name=caf\ufffd} children_were_processed=true}}}"},
 		{Ask: "{ write_args: { path: n.txt, file_text: x } }", Says: "write_result{permission_denied{path=WORK/n.txt directory=WORK operation=write error=permission denied}}"},
 		{Ask: "{ write_args: { path: sub/c.go, file_text: x } }", Says: "write_result{success{path=WORK/sub/c.go lines_created=1 file_size=1}}"},
-		{Ask: "{ write_args: { path: nowhere, file_text: x } }", Says: "write_result{rejected{path=nowhere reason=this path leads over a link to nothing}}"},
-		{Ask: "{ write_args: { path: both, file_text: x, file_bytes: AAEC } }", Says: "write_result{rejected{path=both reason=this names two contents; send one}}"},
+		{Ask: "{ write_args: { path: nowhere, file_text: x } }", Says: "write_result{rejected{path=nowhere reason=this path goes through a link whose target does not exist}}"},
+		{Ask: "{ write_args: { path: both, file_text: x, file_bytes: AAEC } }", Says: "write_result{rejected{path=both reason=the request has both text and bytes as the content; send one of them}}"},
 		{Ask: "{ write_args: { path: sub, file_text: x } }", Says: "write_result{error{path=WORK/sub error=is a directory}}"},
 		{Ask: "{ write_args: { path: out, file_text: x } }", Says: "write_result{rejected{path=out " + no},
 		{Ask: "{ write_args: { path: away/new, file_text: x } }", Says: "write_result{rejected{path=away/new " + no},
@@ -167,7 +167,7 @@ turns:
     steps: [{ text: %s }]
 `, strings.Repeat("x", 2<<20), strings.Repeat("ü", 50_000)), map[string]string{"lines": strings.Repeat("\n", 200_000)})
 	for about, says := range map[string]string{"lines": "total_lines=5000 total_matched_lines=5000 client_truncated=true", "spans": "total_files=1 total_matches=200000",
-		"around": "client_truncated=true", "output": "(1951424 more bytes are left out)", "write": "reason=nobody can be asked about 2097", "words": strings.Repeat("ü", 50_000)} {
+		"around": "client_truncated=true", "output": "(1951424 more bytes are left out)", "write": "reason=the call has 2097", "words": strings.Repeat("ü", 50_000)} {
 		if said, _ := w.say(about); !strings.Contains(said, says) {
 			t.Errorf("%s: %d bytes, %s", about, len(said), said[max(0, len(said)-200):])
 		}
@@ -195,7 +195,7 @@ func TestPages(t *testing.T) {
 	w := exchange(t, nil, nil, []tooltable.Row{
 		{Ask: "{ fetch_args: { url: '" + at + "/a' } }", Says: "fetch_result{success{url=" + at + "/a content=words status_code=200 content_type=text/plain}}"},
 		{Ask: "{ fetch_args: { url: '" + at + "/none' } }", Says: "fetch_result{success{url=" + at + "/none content=none\n status_code=404 content_type=text/plain; charset=utf-8}}"},
-		{Ask: "{ fetch_args: { url: '" + at + "/away' } }", Says: "fetch_result{error{url=" + at + "/away error=Get \"" + away.URL + "\": the page leads to " + away.URL + "; fetch that address}}"},
+		{Ask: "{ fetch_args: { url: '" + at + "/away' } }", Says: "fetch_result{error{url=" + at + "/away error=Get \"" + away.URL + "\": the page redirects to " + away.URL + "; fetch that address}}"},
 		{Ask: "{ fetch_args: { url: 'file:///etc/passwd' } }", Says: "fetch_result{error{url=file:///etc/passwd error=Get \"file:///etc/passwd\": unsupported protocol scheme \"file\"}}"},
 	})
 	if got := w.questions()[0]; got != "fetch Fetch "+at+"/a url="+at+"/a" {

@@ -52,7 +52,7 @@ func page(ctx context.Context, url string) (*wire.FetchSuccess, error) {
 	client := *pages
 	client.CheckRedirect = func(next *http.Request, before []*http.Request) error {
 		if next.URL.Host != q.URL.Host || len(before) >= 10 {
-			return fmt.Errorf("the page leads to %s; fetch that address", next.URL.Redacted())
+			return fmt.Errorf("the page redirects to %s; fetch that address", next.URL.Redacted())
 		}
 		return nil
 	}
@@ -66,7 +66,7 @@ func page(ctx context.Context, url string) (*wire.FetchSuccess, error) {
 		return nil, err
 	}
 	if len(data) > maxPage {
-		return nil, fmt.Errorf("the page has more than %d bytes", maxPage)
+		return nil, fmt.Errorf("the page has more than %d bytes; fetch a smaller one", maxPage)
 	}
 	return &wire.FetchSuccess{Url: url, Content: strings.ToValidUTF8(string(data), "\ufffd"), StatusCode: int32(resp.StatusCode), ContentType: resp.Header.Get("Content-Type")}, nil
 }

@@ -54,7 +54,7 @@ func (h hands) load(rel string) ([]byte, error) {
 	case info.IsDir():
 		return nil, syscall.EISDIR
 	case !info.Mode().IsRegular():
-		return nil, errors.New("this is not a file")
+		return nil, errors.New("this path is not a regular file")
 	case info.Size() > maxFile:
 		return nil, fmt.Errorf("the file has %d bytes; this client reads at most %d", info.Size(), maxFile)
 	}
@@ -126,7 +126,7 @@ func (h hands) write(a *wire.WriteArgs) *deed {
 	input := map[string]any{"path": at.real, "content": text}
 	if len(a.GetFileBytes()) > 0 {
 		if data = a.GetFileBytes(); text != "" && text != string(data) {
-			never = "this names two contents; send one"
+			never = "the request has both text and bytes as the content; send one of them"
 		}
 		if input["content"] = string(data); !isText(data) {
 			input["content"] = "base64: " + base64.StdEncoding.EncodeToString(data)
@@ -178,7 +178,7 @@ func (h hands) save(rel string, data []byte) error {
 	case err == nil && info.IsDir():
 		return syscall.EISDIR
 	case err == nil && !info.Mode().IsRegular():
-		return errors.New("this is not a file")
+		return errors.New("this path is not a regular file")
 	case err == nil && info.Mode()&0o200 == 0:
 		return &fs.PathError{Op: "write", Path: rel, Err: fs.ErrPermission}
 	case err == nil:

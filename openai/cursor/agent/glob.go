@@ -28,7 +28,7 @@ func newGlob(pattern string) (glob, error) {
 	}
 	g.pattern = strings.TrimPrefix(rest, "/")
 	if !doublestar.ValidatePattern(g.pattern) {
-		return g, fmt.Errorf("the pattern %q cannot be read", pattern)
+		return g, fmt.Errorf("the pattern %q is not valid; use *, **, ?, [a-z] and {a,b}", pattern)
 	}
 	return g, nil
 }

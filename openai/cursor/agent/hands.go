@@ -104,7 +104,7 @@ func (h hands) perform(ctx context.Context, d *deed, say func(*wire.ExecClientMe
 	case d.at != nil && d.at.never != "":
 		trouble = d.at.never
 	case size > maxQuestion:
-		trouble = fmt.Sprintf("nobody can be asked about %d bytes at once; do it in pieces of at most %d", size, maxQuestion)
+		trouble = fmt.Sprintf("the call has %d bytes, and the client can show the user at most %d at once; do it in smaller pieces", size, maxQuestion)
 	default:
 		trouble = h.ask(ctx, id, d, at)
 	}
@@ -147,9 +147,9 @@ func (h hands) ask(ctx context.Context, id acp.ToolCallId, d *deed, at []acp.Too
 	})
 	switch {
 	case ctx.Err() != nil:
-		return "the request was withdrawn before anybody allowed it"
+		return "the request was withdrawn before the user allowed it"
 	case err != nil:
-		return "nobody could be asked whether this is allowed"
+		return "the client could not ask the user whether this is allowed"
 	case answer.Outcome.Selected == nil || answer.Outcome.Selected.OptionId != optionAllow:
 		return "the user does not allow this"
 	}
@@ -168,8 +168,8 @@ type place struct {
 
 var (
 	errOutside = errors.New("this path is outside of the folder in which this client works")
-	errMoved   = errors.New("this path leads to another place than when it was allowed")
-	errNowhere = errors.New("this path leads over a link to nothing")
+	errMoved   = errors.New("this path no longer leads to the place that the user allowed")
+	errNowhere = errors.New("this path goes through a link whose target does not exist")
 )
 
 // place finds where a path leads. Of a link itself, it is the place of the link.

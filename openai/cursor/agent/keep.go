@@ -39,18 +39,18 @@ const keptFor = 30 * 24 * time.Hour
 func (k keep) begin() error {
 	all, err := os.ReadDir(filepath.Dir(k.dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the sessions cannot be read: %w", err)
+		return fmt.Errorf("read the sessions: %w", err)
 	}
 	for _, e := range all {
 		old := filepath.Join(filepath.Dir(k.dir), e.Name())
 		if at, err := os.Stat(filepath.Join(old, saidFile)); err == nil && time.Since(at.ModTime()) > keptFor {
 			if err := os.RemoveAll(old); err != nil {
-				return fmt.Errorf("an old session cannot be deleted: %w", err)
+				return fmt.Errorf("delete an old session: %w", err)
 			}
 		}
 	}
 	if err := os.MkdirAll(filepath.Join(k.dir, "state"), 0o700); err != nil {
-		return fmt.Errorf("the session cannot be kept: %w", err)
+		return fmt.Errorf("save the session: %w", err)
 	}
 	return os.WriteFile(filepath.Join(k.dir, saidFile), nil, 0o600)
 }
@@ -59,7 +59,7 @@ func (k keep) begin() error {
 func (k keep) add(m said) (err error) {
 	f, err := os.OpenFile(filepath.Join(k.dir, saidFile), os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
-		return fmt.Errorf("the session cannot be kept: %w", err)
+		return fmt.Errorf("save the session: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	line, err := json.Marshal(m)

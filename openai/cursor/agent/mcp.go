@@ -41,12 +41,12 @@ func (s *session) connect(ctx context.Context, servers []acp.McpServer) error {
 	for _, q := range servers {
 		name, t := transport(q, s.a.o.Env)
 		if t == nil {
-			return acp.NewInvalidParams(map[string]any{"error": "this agent takes MCP servers over stdio and http alone"})
+			return acp.NewInvalidParams(map[string]any{"error": "this agent takes MCP servers only over stdio and http"})
 		}
 		c := mcp.NewClient(&mcp.Implementation{Name: "drawbridge acp", Version: cmp.Or(s.a.o.Version, "0")}, nil)
 		session, err := c.Connect(ctx, t, nil)
 		if err != nil {
-			return fmt.Errorf("the MCP server %s does not begin: %w", name, err)
+			return fmt.Errorf("the MCP server %s does not start: %w", name, err)
 		}
 		m := &server{name: name, session: session}
 		s.servers = append(s.servers, m)

@@ -86,7 +86,7 @@ const (
 // prompt runs one turn to its end.
 func (s *session) prompt(ctx context.Context, blocks []acp.ContentBlock) (acp.PromptResponse, error) {
 	if !s.turn.TryLock() {
-		return acp.PromptResponse{}, acp.NewInvalidRequest(map[string]any{"error": "a turn of this session runs; wait for its end, or cancel it"})
+		return acp.PromptResponse{}, acp.NewInvalidRequest(map[string]any{"error": "a turn of this session is running; wait for its end, or cancel it"})
 	}
 	defer s.turn.Unlock()
 	ctx, stop := context.WithCancel(ctx)
@@ -179,7 +179,7 @@ func (s *session) request(blocks []acp.ContentBlock) (upstream.Request, error) {
 			r := b.Resource.Resource.TextResourceContents
 			text = append(text, r.Uri+":\n"+r.Text)
 		default:
-			return upstream.Request{}, acp.NewInvalidParams(map[string]any{"error": "this agent reads text, images and text resources alone"})
+			return upstream.Request{}, acp.NewInvalidParams(map[string]any{"error": "this agent reads only text, images and text resources"})
 		}
 	}
 	asked.Text = strings.Join(text, "\n")

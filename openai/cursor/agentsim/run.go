@@ -70,7 +70,7 @@ func (r *run) take(number int64, m *wire.AgentClientMessage) error {
 		}
 		delete(r.early, r.next)
 		if r.next == 0 && m.GetRunRequest() == nil {
-			wrong = append(wrong, "the first message is no run request")
+			wrong = append(wrong, "the first message is not a run request")
 		}
 		r.next++
 		if w := r.heed(m); w != "" {
@@ -108,7 +108,7 @@ func (r *run) heed(m *wire.AgentClientMessage) string {
 	case *wire.AgentClientMessage_InteractionResponse:
 		r.answers[said.InteractionResponse.GetId()] = said.InteractionResponse
 		if said.InteractionResponse.Result == nil {
-			return fmt.Sprintf("query %d is answered with nothing", said.InteractionResponse.GetId())
+			return fmt.Sprintf("the answer to query %d is empty", said.InteractionResponse.GetId())
 		}
 	case *wire.AgentClientMessage_ClientHeartbeat:
 		r.beats++
@@ -117,7 +117,7 @@ func (r *run) heed(m *wire.AgentClientMessage) string {
 	case *wire.AgentClientMessage_ExecClientControlMessage:
 		return r.control(said.ExecClientControlMessage)
 	default:
-		return "a message of a kind that is not known"
+		return "a message of an unknown kind"
 	}
 	return ""
 }
@@ -127,7 +127,7 @@ func (r *run) result(m *wire.ExecClientMessage) string {
 	e := r.execs[id]
 	switch {
 	case e == nil:
-		return fmt.Sprintf("a result of request %d, which nobody made", id)
+		return fmt.Sprintf("a result of request %d, which the service did not make", id)
 	case e.closed:
 		return fmt.Sprintf("a result of request %d behind its close", id)
 	}
@@ -150,7 +150,7 @@ func (r *run) control(m *wire.ExecClientControlMessage) string {
 	case *wire.ExecClientControlMessage_Throw:
 		e := r.execs[said.Throw.GetId()]
 		if e == nil {
-			return fmt.Sprintf("request %d fails, which nobody made", said.Throw.GetId())
+			return fmt.Sprintf("a failure of request %d, which the service did not make", said.Throw.GetId())
 		}
 		e.thrown = said.Throw.GetError()
 	case *wire.ExecClientControlMessage_StreamClose:
@@ -158,7 +158,7 @@ func (r *run) control(m *wire.ExecClientControlMessage) string {
 		e := r.execs[id]
 		switch {
 		case e == nil:
-			return fmt.Sprintf("request %d is closed, which nobody made", id)
+			return fmt.Sprintf("a close of request %d, which the service did not make", id)
 		case e.closed:
 			return fmt.Sprintf("request %d is closed twice", id)
 		case len(e.results) == 0 && e.thrown == "":
@@ -170,7 +170,7 @@ func (r *run) control(m *wire.ExecClientControlMessage) string {
 			return fmt.Sprintf("a heartbeat of request %d, which does not run", said.Heartbeat.GetId())
 		}
 	default:
-		return "a control message of a kind that is not known"
+		return "a control message of an unknown kind"
 	}
 	return ""
 }

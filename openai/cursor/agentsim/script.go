@@ -41,6 +41,8 @@ type CallFault struct {
 	// After lets time pass before the call is served. Drop answers an append as if it were taken.
 	After time.Duration `yaml:"after"`
 	Drop  bool          `yaml:"drop"`
+	// Late lets time pass between what a call does and its answer.
+	Late time.Duration `yaml:"late"`
 	// Type is the content type of the answer, such as text/event-stream.
 	Type string `yaml:"type"`
 }

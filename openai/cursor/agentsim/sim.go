@@ -108,6 +108,9 @@ func (s *Sim) faulty(next http.Handler) http.Handler {
 			if f.Type != "" {
 				w = typed{w, f.Type}
 			}
+			if f.Late > 0 {
+				w = &late{ResponseWriter: w, wait: func() { _ = pause.For(r.Context(), f.Late) }}
+			}
 			if f.Drop {
 				empty(w, r)
 				return
@@ -126,6 +129,28 @@ func (s *Sim) faulty(next http.Handler) http.Handler {
 
 // underKey has what carries the frames of a stream.
 type underKey struct{}
+
+// late waits before an answer.
+type late struct {
+	http.ResponseWriter
+	wait func()
+	once sync.Once
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (l *late) WriteHeader(status int) {
+	l.once.Do(l.wait)
+	l.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (l *late) Write(b []byte) (int, error) {
+	l.once.Do(l.wait)
+	return l.ResponseWriter.Write(b)
+}
+
+// Unwrap is for [http.ResponseController].
+func (l *late) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
 // typed gives an answer another content type.
 type typed struct {
@@ -336,7 +361,7 @@ func (s *Sim) append(_ context.Context, req *connect.Request[wire.BidiAppendRequ
 	raw, err := hex.DecodeString(m.GetData())
 	switch {
 	case err != nil:
-		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("data is no hex"))
+		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("data is not hex"))
 	case (len(m.GetData()) > 0) == (len(m.GetDataBinary()) > 0):
 		err = s.report(id, "number %d has both or neither of data and data_binary", m.GetAppendSeqno())
 	case strings.ToLower(m.GetData()) != m.GetData():

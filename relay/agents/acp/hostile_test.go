@@ -54,7 +54,7 @@ func TestHostileAgents(t *testing.T) {
 			for range 100 {
 				f.write(strings.Repeat("\x1b[31mnot a message\x1b[0m\n", 1000))
 			}
-		}), agents.Crashed, `the agent writes no messages of the Agent Client Protocol; its output begins with "\\x1b[31mnot a message`},
+		}), agents.Crashed, `the agent does not write messages of the Agent Client Protocol; its output begins with "\\x1b[31mnot a message`},
 		{"binary garbage on one line", turn(func(f *fake, _ heard) {
 			for range 100 {
 				f.write(strings.Repeat("\x00\xff{", 1<<16))
@@ -64,7 +64,7 @@ func TestHostileAgents(t *testing.T) {
 			for range 200 {
 				f.write(strings.Repeat(`[{"jsonrpc":"2.0"}]`+"\n"+`"text"`+"\n"+`{}`+"\n", 300))
 			}
-		}), agents.Crashed, "writes no messages"},
+		}), agents.Crashed, "does not write messages"},
 		{"100 MB on a line", turn(func(f *fake, _ heard) {
 			f.write(`{"jsonrpc":"2.0","method":"session/update","params":"`)
 			block := strings.Repeat("x", 1<<16)
@@ -96,11 +96,11 @@ func TestHostileAgents(t *testing.T) {
 			f.write(`{"jsonrpc":"2.0","id":999,"result":{"stopReason":"end_turn"}}` + "\n" + `{"jsonrpc":"2.0","id":"` + string(p.ID) + `","result":{"stopReason":"end_turn"}}` + "\n")
 			f.conn.Over(exited)
 		}), agents.Crashed, "exit code 1"},
-		{"ends for a reason of its own", turn(func(f *fake, p heard) { f.answer(p, `{"stopReason":"tired"}`) }), agents.Crashed, "for a reason that the protocol does not have: tired"},
-		{"ends without a reason", turn(func(f *fake, p heard) { f.answer(p, `{}`) }), agents.Crashed, "for a reason that the protocol does not have"},
+		{"ends for a reason of its own", turn(func(f *fake, p heard) { f.answer(p, `{"stopReason":"tired"}`) }), agents.Crashed, "with a reason that the protocol does not define: tired"},
+		{"ends without a reason", turn(func(f *fake, p heard) { f.answer(p, `{}`) }), agents.Crashed, "with a reason that the protocol does not define"},
 		{"refuses", turn(func(f *fake, p heard) { f.answer(p, `{"stopReason":"refusal"}`) }), agents.Refused, "refused to go on"},
-		{"runs out of tokens", turn(func(f *fake, p heard) { f.answer(p, `{"stopReason":"max_tokens"}`) }), agents.Refused, "its answer is not complete"},
-		{"runs out of requests", turn(func(f *fake, p heard) { f.answer(p, `{"stopReason":"max_turn_requests"}`) }), agents.Refused, "its answer is not complete"},
+		{"runs out of tokens", turn(func(f *fake, p heard) { f.answer(p, `{"stopReason":"max_tokens"}`) }), agents.Refused, "its answer is incomplete"},
+		{"runs out of requests", turn(func(f *fake, p heard) { f.answer(p, `{"stopReason":"max_turn_requests"}`) }), agents.Refused, "its answer is incomplete"},
 		{"cancels by itself", turn(func(f *fake, p heard) { f.answer(p, `{"stopReason":"cancelled"}`) }), agents.Stopped, "the agent says that its turn was cancelled"},
 		{"forgot the session", turn(func(f *fake, p heard) { f.fail(p, -32002, "Resource not found") }), agents.SessionGone, "Resource not found"},
 		{"lost its login", turn(func(f *fake, p heard) { f.fail(p, -32000, "Authentication required") }), agents.LoginMissing, "Authentication required"},
@@ -112,11 +112,11 @@ func TestHostileAgents(t *testing.T) {
 			for i := range 70 {
 				f.write(question(fmt.Sprint(i), "s1", `{}`, ``))
 			}
-		}), agents.Crashed, "asked more than 64 things at once"},
+		}), agents.Crashed, "sent more than 64 requests at once"},
 		{"asks twice under one id", turn(func(f *fake, _ heard) {
 			f.write(question("5", "s1", `{}`, ``))
 			f.write(question("5", "s1", `{"other":1}`, ``))
-		}), agents.Crashed, "asked two things under one id"},
+		}), agents.Crashed, "sent two requests with the same id"},
 		{"closes its input", func(f *fake) {
 			f.begin()
 			_ = f.raw.Close()

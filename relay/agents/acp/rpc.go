@@ -241,7 +241,7 @@ func (r *rpc) note(line []byte) {
 	r.garbage += len(line) + 1
 	r.count(line)
 	if r.garbage > maxGarbage {
-		r.fail(&agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent writes no messages of the Agent Client Protocol; its output begins with %q", r.dropped().First)})
+		r.fail(&agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent does not write messages of the Agent Client Protocol; its output begins with %q", r.dropped().First)})
 	}
 }
 
@@ -292,11 +292,11 @@ func (r *rpc) answer(m message) {
 	case begin:
 	case crowded:
 		cancel()
-		r.fail(&agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent asked more than %d things at once", maxAsked)})
+		r.fail(&agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the agent sent more than %d requests at once", maxAsked)})
 		return
 	case twice:
 		cancel()
-		r.fail(&agents.Error{Cause: agents.Crashed, Reason: "the agent asked two things under one id"})
+		r.fail(&agents.Error{Cause: agents.Crashed, Reason: "the agent sent two requests with the same id"})
 		return
 	default:
 		cancel()

@@ -87,6 +87,8 @@ type Session struct {
 	turn    *turn
 	replay  *replay
 	late    text
+	// words and asked join the pieces of what the agent says, and of the user's words in a replay.
+	words, asked pieces
 	// belated gets a signal for each piece of late.
 	belated chan struct{}
 	// spending is what the agent says of the session's cost and model.
@@ -243,7 +245,7 @@ func (s *Session) bypasses(mode string) *agents.Error {
 	if !settings.Bypasses(mode) {
 		return nil
 	}
-	return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the session is in the mode %s, in which the agent asks nothing; change that in the agent's own settings", s.conn.o.clean(mode))}
+	return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("the session is in mode %s, where the agent acts without asking; change the mode in the agent's own settings", s.conn.o.clean(mode))}
 }
 
 // resuming is a request to resume. The library's type leaves an empty list of servers out, and agents demand one in the other requests.
@@ -255,7 +257,7 @@ type resuming struct {
 }
 
 // ErrCannotResume means that the agent has neither session/resume nor session/load.
-var ErrCannotResume = errors.New("the agent can go on with no session of an earlier process")
+var ErrCannotResume = errors.New("the agent cannot continue a session of an earlier process")
 
 // Resume goes on with a session of an earlier process, by session/resume if the agent has it.
 func (c *Conn) Resume(ctx context.Context, id string, o Start) (*Session, error) {
@@ -450,17 +452,19 @@ func (s *Session) update(kind string, params json.RawMessage) *agents.Error {
 		s.mode = n.Update.Mode
 		return s.bypasses(s.mode)
 	case kind == toolCall && s.replay != nil:
+		s.words = pieces{}
 		s.replay.tool()
 	case kind == toolCall && s.turn != nil:
+		s.words = pieces{}
 		s.turn.text.cut()
 	case kind == userChunk:
-		c := chunkOf(params)
+		c := chunkOf(params, &s.asked)
 		if s.turn != nil && s.replay == nil && s.marks != "" {
 			s.turn.old = s.turn.old || strings.Contains(c.text, s.marks) && !strings.Contains(s.turn.prompt, c.text) && !strings.Contains(c.text, s.turn.prompt)
 		}
 		return s.replay.add(true, c)
 	case kind == agentChunk:
-		return s.said(chunkOf(params))
+		return s.said(chunkOf(params, &s.words))
 	}
 	return nil
 }
@@ -490,8 +494,7 @@ func (s *Session) noteTool(kind string, params json.RawMessage) {
 	case status == "completed", status == "failed":
 		delete(s.tools, id)
 		return
-	case status == "pending", status == "in_progress":
-	case status == "" && kind == toolCall: // the protocol's default is pending
+	case kind == toolCall, status == "pending", status == "in_progress": // a call begins as pending, whatever word an agent has for it
 	default:
 		return
 	}

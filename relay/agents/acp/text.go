@@ -18,8 +18,8 @@ type chunk struct {
 	message string
 }
 
-// chunkOf reads a chunk. If its id is not a string, the chunk has no id.
-func chunkOf(params json.RawMessage) chunk {
+// chunkOf reads a chunk of a stream of words, whose pieces p joins. If its id is not a string, the chunk has no id.
+func chunkOf(params json.RawMessage, p *pieces) chunk {
 	var n struct {
 		Update struct {
 			Content json.RawMessage `json:"content"`
@@ -29,13 +29,27 @@ func chunkOf(params json.RawMessage) chunk {
 	_ = json.Unmarshal(params, &n) // the caller read it as an update
 	content, _ := loosejson.Object(n.Update.Content)
 	c := chunk{message: loosejson.Text(n.Update.Message)}
-	if loosejson.Text(content["type"]) == "text" {
-		c.text = loosejson.Text(content["text"])
-	}
 	if len(c.message) > maxID {
 		c.message = ""
 	}
+	if loosejson.Text(content["type"]) == "text" {
+		c.text = p.add(content["text"], c.message)
+	}
 	return c
+}
+
+// pieces joins the pieces of one message, between which an agent may part a character.
+type pieces struct {
+	of   loosejson.Joiner
+	name string
+}
+
+// add takes a piece of the message with a name. Half a character of another message is left out.
+func (p *pieces) add(raw json.RawMessage, name string) string {
+	if name != p.name {
+		*p = pieces{name: name}
+	}
+	return p.of.Add(raw)
 }
 
 // maxID bounds the ids of messages and tool calls that are kept, in bytes; a longer one counts as none.

@@ -67,7 +67,7 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 	busy := s.turn != nil
 	if !busy {
 		t.steps = newSteps(s.tell)
-		s.turn = t
+		s.turn, s.words = t, pieces{}
 		s.count++
 		s.late.cut()
 		s.spending.counted = nil
@@ -93,7 +93,7 @@ func (s *Session) Prompt(ctx context.Context, prompt string) (Answer, error) {
 	case err != nil:
 		return a, err
 	case old: // an old answer must not run its commands again
-		return Answer{Updates: a.Updates, Noise: a.Noise, Spent: a.Spent, Total: a.Total}, &agents.Error{Cause: agents.Crashed, Reason: "the agent sent its history in the middle of the turn, so that its answer cannot be told from older ones"}
+		return Answer{Updates: a.Updates, Noise: a.Noise, Spent: a.Spent, Total: a.Total}, &agents.Error{Cause: agents.Crashed, Reason: "the agent sent its history in the middle of the turn; the relay cannot tell its answer from older ones"}
 	}
 	return a, s.judge(ctx, said.StopReason)
 }
@@ -123,7 +123,7 @@ func (s *Session) exchange(ctx context.Context, prompt string) (said prompted, e
 	case <-late.C:
 		giveUp(nil)
 		if err = <-reply; err != nil {
-			s.conn.rpc.fail(&agents.Error{Cause: agents.Hung, Reason: fmt.Sprintf("the agent did not end a cancelled turn for %s", cancelFor)})
+			s.conn.rpc.fail(&agents.Error{Cause: agents.Hung, Reason: fmt.Sprintf("the agent did not end a cancelled turn within %s", cancelFor)})
 		}
 	}
 	if err != nil {
@@ -153,7 +153,7 @@ func stopped(ctx context.Context) *agents.Error {
 	case errors.As(cause, &why):
 		return why
 	case errors.Is(cause, context.DeadlineExceeded):
-		return &agents.Error{Cause: agents.Hung, Reason: "the turn took longer than it may"}
+		return &agents.Error{Cause: agents.Hung, Reason: "the turn took longer than allowed"}
 	default:
 		return &agents.Error{Cause: agents.Stopped, Reason: "the turn was stopped"}
 	}
@@ -168,15 +168,15 @@ func (s *Session) judge(ctx context.Context, reason string) error {
 	case sdk.StopReasonRefusal:
 		return &agents.Error{Cause: agents.Refused, Reason: "the agent refused to go on"}
 	case sdk.StopReasonMaxTokens:
-		return &agents.Error{Cause: agents.Refused, Reason: "the agent stopped at its limit of tokens, so that its answer is not complete"}
+		return &agents.Error{Cause: agents.Refused, Reason: "the agent reached its limit of tokens; its answer is incomplete"}
 	case sdk.StopReasonMaxTurnRequests:
-		return &agents.Error{Cause: agents.Refused, Reason: "the agent stopped at its limit of requests to its model, so that its answer is not complete"}
+		return &agents.Error{Cause: agents.Refused, Reason: "the agent reached its limit of requests to its model; its answer is incomplete"}
 	case sdk.StopReasonCancelled:
 		if ctx.Err() != nil {
 			return stopped(ctx)
 		}
 		return &agents.Error{Cause: agents.Stopped, Reason: "the agent says that its turn was cancelled"}
 	default:
-		return s.conn.broke(fmt.Sprintf("the agent ended its turn for a reason that the protocol does not have: %s", s.conn.o.clean(reason)))
+		return s.conn.broke(fmt.Sprintf("the agent ended its turn with a reason that the protocol does not define: %s", s.conn.o.clean(reason)))
 	}
 }

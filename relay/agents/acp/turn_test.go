@@ -247,6 +247,33 @@ func TestLateWords(t *testing.T) {
 	})
 }
 
+// An agent may part a character between two pieces of a message. Half a character does not reach the next message.
+func TestPartedCharacters(t *testing.T) {
+	t.Parallel()
+	piece := func(f *fake, id, inner string) {
+		f.update("s1", fmt.Sprintf(`{"sessionUpdate":"agent_message_chunk","messageId":%q,"content":{"type":"text","text":"%s"}}`, id, inner))
+	}
+	play(t, acp.Options{}, func(f *fake) {
+		f.begin()
+		p := f.want("session/prompt")
+		piece(f, "m1", `hi \ud83d`)
+		piece(f, "m1", `\ude00 gr`+"\xc3")
+		piece(f, "m1", "\xbcn"+`\ud83d`)
+		piece(f, "m2", `LOCAL_ACTION: x\ud83d`)
+		f.answer(p, endTurn)
+		p = f.want("session/prompt")
+		piece(f, "m3", `LOCAL_ACTION: y`)
+		f.answer(p, endTurn)
+	}, func(ctx context.Context, c *acp.Conn) {
+		s := open(t, ctx, c)
+		for _, want := range []string{"hi 😀 grün\nLOCAL_ACTION: x", "LOCAL_ACTION: y"} {
+			if a, err := s.Prompt(ctx, "Go."); err != nil || a.Text() != want {
+				t.Errorf("%q, %v, want %q", a.Text(), err, want)
+			}
+		}
+	})
+}
+
 // A message belongs to the turn in which it began. What comes of it within the time that an agent has after the end is in that turn's
 // reply. What comes later is in no reply, in the midst of another turn too, and in a turn that has nothing else. An agent that uses the same
 // id in each turn is known for it after two turns.
@@ -591,7 +618,7 @@ func TestStopUnheard(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		_, err := s.Prompt(short, "Go.")
-		wantCause(t, err, agents.Hung, "the turn took longer than it may")
+		wantCause(t, err, agents.Hung, "the turn took longer than allowed")
 		if took := time.Since(began); took != 70*time.Second {
 			t.Errorf("given up after %s", took)
 		}
@@ -703,11 +730,11 @@ func TestBypassingMode(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := c.NewSession(ctx, acp.Start{Dir: "/work"})
-		wantCause(t, err, agents.Crashed, "in which the agent asks nothing")
+		wantCause(t, err, agents.Crashed, "where the agent acts without asking")
 		_, err = c.Resume(ctx, "s1", acp.Start{Dir: "/work"})
-		wantCause(t, err, agents.Crashed, "in which the agent asks nothing")
+		wantCause(t, err, agents.Crashed, "where the agent acts without asking")
 		_, _, err = c.Load(ctx, "s1", acp.Start{Dir: "/work"})
-		wantCause(t, err, agents.Crashed, "in which the agent asks nothing")
+		wantCause(t, err, agents.Crashed, "where the agent acts without asking")
 	})
 	play(t, acp.Options{Mode: "default"}, func(f *fake) {
 		f.answer(f.want("initialize"), whole)
@@ -726,7 +753,7 @@ func TestBypassingMode(t *testing.T) {
 		f.update("s1", `{"sessionUpdate":"current_mode_update","currentModeId":"bypassPermissions"}`)
 	}, func(ctx context.Context, c *acp.Conn) {
 		_, err := open(t, ctx, c).Prompt(ctx, "Go.")
-		wantCause(t, err, agents.Crashed, "the session is in the mode bypassPermissions")
+		wantCause(t, err, agents.Crashed, "the session is in mode bypassPermissions")
 		<-c.Done()
 	})
 }

@@ -37,7 +37,7 @@ func (d *Driver) Open(ctx context.Context, o turns.Opening) (turns.Conversation,
 		return nil, crashed("agent %q is not an entry of kind cli in %s", o.Agent, d.Host.Config.File)
 	}
 	if o.Resume != "" && !validSession(o.Resume) {
-		return nil, &agents.Error{Cause: agents.SessionGone, Reason: "the record names the session in a way that no program takes"}
+		return nil, &agents.Error{Cause: agents.SessionGone, Reason: "the session id in the relay's record is malformed, so the relay cannot continue the session"}
 	}
 	if entry.Template.Resume == nil {
 		// Each turn of such an agent begins with an empty session.
@@ -135,7 +135,7 @@ func (c *conversation) Prompt(ctx context.Context, text string) (acp.Answer, err
 	running, kill := context.WithCancel(ctx)
 	defer kill()
 	if !c.begin(kill) {
-		return acp.Answer{}, crashed("the relay gave a running program a second turn, though it is started anew for each turn")
+		return acp.Answer{}, crashed("the relay gave a running program a second turn, but each turn needs a new process")
 	}
 	defer close(c.done)
 	t, o := c.entry.Template, c.opening
@@ -210,7 +210,7 @@ func stopped(ctx context.Context) *agents.Error {
 	case errors.As(cause, &why):
 		return why
 	case errors.Is(cause, context.DeadlineExceeded):
-		return &agents.Error{Cause: agents.Hung, Reason: "the turn took longer than it may"}
+		return &agents.Error{Cause: agents.Hung, Reason: "the turn took longer than allowed"}
 	default:
 		return &agents.Error{Cause: agents.Stopped, Reason: "the turn was stopped"}
 	}

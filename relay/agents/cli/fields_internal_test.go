@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 
 	"drawbridge/proof/fields"
@@ -88,6 +89,44 @@ func TestUsageOnlyInforms(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: %d, want %d", raw, got, want)
+		}
+	}
+}
+
+// TestEnds: which ends of a program count as an answer, and what it says behind its end belongs to the turn.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	assistant := func(text string) string {
+		return `{"type":"assistant","session_id":"s","message":{"content":[{"type":"text","text":"` + text + `"}]}}`
+	}
+	result := func(fields string) string {
+		return `{"type":"result","subtype":"success","result":"Half.",` + fields + `}`
+	}
+	const message, piece = `{"type":"item.completed","item":{"type":"agent_message","text":"`, `{"type":"assistant","timestamp_ms":1,"message":{"content":[{"type":"text","text":"`
+	for name, c := range map[string]struct {
+		format   string
+		lines    []string
+		answered bool
+		text     string
+	}{
+		"claude":                  {settings.FormatClaudeStream, []string{assistant("Half."), result(`"is_error":false,"stop_reason":"end_turn"`)}, true, "Half."},
+		"claude, tokens":          {settings.FormatClaudeStream, []string{result(`"is_error":false,"stop_reason":"max_tokens"`)}, false, ""},
+		"claude, window":          {settings.FormatClaudeStream, []string{result(`"is_error":false,"stop_reason":"model_context_window_exceeded"`)}, false, ""},
+		"claude, unreadable":      {settings.FormatClaudeStream, []string{result(`"is_error":"true"`)}, false, ""},
+		"claude, without a word":  {settings.FormatClaudeStream, []string{result(`"is_error":null`)}, true, "Half."},
+		"claude, words behind it": {settings.FormatClaudeStream, []string{result(`"is_error":false`), assistant("Saved.")}, true, "Half.\nSaved."},
+		"claude, an id of another form": {settings.FormatClaudeStream, []string{
+			`{"type":"assistant","message":{"content":[{"type":"text","id":7,"text":"Half."}]}}`, `{"type":"result","subtype":"error"}`}, false, "Half."},
+		"codex, words behind it": {settings.FormatCodex, []string{message + `First."}}`, message + `Done."}}`, `{"type":"turn.completed"}`, message + `Saved."}}`}, true, "Done.\nSaved."},
+		"cursor, unreadable":     {settings.FormatCursorStream, []string{assistant("Half."), result(`"is_error":1`)}, false, "Half."},
+		"cursor, half a character": {settings.FormatCursorStream, []string{
+			piece + `hi \ud83d"}]}}`, piece + `\ude00!"}]}}`, assistant("hi 😀!"), result(`"is_error":false`)}, true, "hi 😀!"},
+	} {
+		r := newReader(c.format, readerOptions{hide: func(s string) string { return s }, stir: func(bool) {}, kill: func() {}, named: func(string) error { return nil }})
+		_, _ = r.Write([]byte(strings.Join(c.lines, "\n") + "\n"))
+		r.close()
+		if out := r.outcome(host.OnceEnd{Ran: true}); out.answered != c.answered || out.text != c.text || (out.failed == nil) != c.answered {
+			t.Errorf("%s: %+v", name, out)
 		}
 	}
 }

@@ -37,8 +37,8 @@ func TestHostilePrograms(t *testing.T) {
 		cause        agents.Cause
 		reason       string
 	}{
-		{"garbage", "do: garbage 200000", streams, agents.Crashed, "does not write the format of its entry"},
-		{"100 MB on a line and no end", fmt.Sprintf("do: line %d\ndo: silent", much()), streams, agents.Crashed, "lines of more than 8 MiB that were skipped: 1"},
+		{"garbage", "do: garbage 200000", streams, agents.Crashed, "does not have the format of its entry"},
+		{"100 MB on a line and no end", fmt.Sprintf("do: line %d\ndo: silent", much()), streams, agents.Crashed, "the relay skipped lines of more than 8 MiB: 1"},
 		{"ends without a final event", "do: say half\ndo: silent", streams, agents.Crashed, "ended without an answer"},
 		{"ends with a code", "do: say half\ndo: exit 7", streams, agents.Crashed, "exit code 7"},
 		{"ends with a code", "do: exit 7", []string{"text"}, agents.Crashed, "exit code 7"},
@@ -51,8 +51,8 @@ func TestHostilePrograms(t *testing.T) {
 		{"has a wrong key", "do: complain Error: 401 Unauthorized\ndo: exit 1", append([]string{"text"}, streams...), agents.LoginMissing, "401 Unauthorized"},
 		{"is limited", "do: fail You've hit your usage limit, try again in 2 h 5 m", append([]string{"text"}, streams...), agents.Limited, "usage limit"},
 		{"is limited by a code", "do: fail API Error: Request rejected (429)", streams, agents.Limited, "429"},
-		{"hangs", "do: hang", append([]string{"text"}, streams...), agents.Hung, "longer than it may"},
-		{"hangs behind a tool", "do: start x\ndo: hang", streams, agents.Hung, "longer than it may"},
+		{"hangs", "do: hang", append([]string{"text"}, streams...), agents.Hung, "longer than allowed"},
+		{"hangs behind a tool", "do: start x\ndo: hang", streams, agents.Hung, "longer than allowed"},
 	}
 	for _, tt := range tests {
 		for _, name := range tt.formats {

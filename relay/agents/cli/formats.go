@@ -58,11 +58,13 @@ type claude struct {
 	denied   time.Time
 	said     string
 	apiError bool
+	// after is what the agent says behind its result.
+	after string
 }
 
 type claudeResult struct {
 	Subtype    string          `json:"subtype"`
-	IsError    bool            `json:"is_error"`
+	IsError    json.RawMessage `json:"is_error"`
 	Result     *string         `json:"result"`
 	Errors     json.RawMessage `json:"errors"`
 	Status     int             `json:"api_error_status"`
@@ -89,11 +91,12 @@ type claudeEvent struct {
 
 // block is a part of a message.
 type block struct {
-	Type, Text, ID string
-	ToolUseID      string                  `json:"tool_use_id"`
-	Name           loosejson.Value[string] `json:"name"`
-	Input          json.RawMessage         `json:"input"`
-	IsError        loosejson.Value[bool]   `json:"is_error"`
+	Type, ID  string
+	Text      json.RawMessage
+	ToolUseID string                  `json:"tool_use_id"`
+	Name      loosejson.Value[string] `json:"name"`
+	Input     json.RawMessage         `json:"input"`
+	IsError   loosejson.Value[bool]   `json:"is_error"`
 }
 
 // tokens reads what a turn took, nil where the program does not say it in numbers. caches are the names of what was read from and written to a
@@ -113,12 +116,15 @@ func tokens(raw json.RawMessage, input, output string, caches ...string) *wire.T
 	return t
 }
 
-func blocks(raw json.RawMessage) []block {
-	var list []block
-	if json.Unmarshal(raw, &list) != nil {
-		return nil
-	}
+// blocks reads the parts of a message. A field of another form leaves the other fields as they are.
+func blocks(raw json.RawMessage) (list []block) {
+	_ = json.Unmarshal(raw, &list)
 	return list
+}
+
+// fine reports whether a result does not say that it is an error. What cannot be read counts as one.
+func fine(isError json.RawMessage) bool {
+	return !loosejson.Said(isError) || string(isError) == "false"
 }
 
 func (f *claude) session() string { return f.id }
@@ -166,13 +172,18 @@ func (f *claude) message(e claudeEvent) {
 		case "tool_use":
 			f.start(b.ID, agents.Uses(b.Name.Is, b.Input))
 		case "text":
-			text += b.Text
+			said := loosejson.Text(b.Text)
+			text += said
 			if e.Parent == "" {
-				f.steps.message(b.Text)
+				f.steps.message(said)
 			}
 		}
 	}
-	if e.Parent == "" && text != "" {
+	switch {
+	case e.Parent != "" || text == "":
+	case f.result != nil:
+		f.after += "\n" + text
+	default:
 		f.said, f.apiError = text, e.Error != ""
 	}
 }
@@ -194,12 +205,15 @@ func (f *claude) outcome() outcome {
 	if r.Result != nil {
 		text = *r.Result
 	}
-	if !r.IsError && !f.apiError && r.Subtype == "success" {
-		if r.StopReason == "refusal" {
+	if fine(r.IsError) && !f.apiError && r.Subtype == "success" {
+		switch r.StopReason {
+		case "refusal":
 			out.failed = &failure{cause: agents.Refused, words: "the agent refused to go on"}
-			return out
+		case "max_tokens", "model_context_window_exceeded":
+			out.failed = &failure{cause: agents.Refused, words: "the agent reached its limit of tokens; its answer is incomplete"}
+		default:
+			out.answered, out.text = true, text+f.after
 		}
-		out.answered, out.text = true, text
 		return out
 	}
 	out.failed = f.failure(r, text)
@@ -218,7 +232,7 @@ func (f *claude) failure(r *claudeResult, text string) *failure {
 	fail := &failure{words: text, until: f.denied}
 	switch {
 	case strings.HasPrefix(r.Subtype, "error_max_"):
-		fail.cause, fail.words = agents.Refused, "the agent stopped at a limit of its own ("+r.Subtype+"), so that its answer is not complete"
+		fail.cause, fail.words = agents.Refused, "the agent stopped at its own limit ("+r.Subtype+"); its answer is incomplete"
 	case r.Status == 429 || r.Status == 529:
 		fail.cause = agents.Limited
 	case r.Status == 401 || r.Kind == "authentication_error":
@@ -336,7 +350,11 @@ func (f *codex) item(e codexEvent) {
 	f.stop(e.Item.ID, e.Item.Status.Is == "failed")
 	switch kind {
 	case "agent_message", "assistant_message":
-		f.said = e.Item.Text
+		if f.done { // behind the end, but of this turn
+			f.said += "\n" + e.Item.Text
+		} else {
+			f.said = e.Item.Text
+		}
 		f.message(e.Item.Text)
 	}
 }
@@ -356,13 +374,15 @@ type cursor struct {
 	// said are the messages since the last tool call; partial is true for pieces of one.
 	said    []string
 	partial bool
-	size    int
-	result  *cursorResult
+	// pieces joins the pieces.
+	pieces loosejson.Joiner
+	size   int
+	result *cursorResult
 }
 
 type cursorResult struct {
 	Subtype string          `json:"subtype"`
-	IsError bool            `json:"is_error"`
+	IsError json.RawMessage `json:"is_error"`
 	Result  *string         `json:"result"`
 	Error   string          `json:"error"`
 	Usage   json.RawMessage `json:"usage"`
@@ -402,7 +422,7 @@ func (f *cursor) event(line []byte) (known, final bool) {
 	case "assistant":
 		f.message(e)
 	case "tool_call":
-		f.said, f.size, f.partial = nil, 0, false
+		f.said, f.size, f.partial, f.pieces = nil, 0, false, loosejson.Joiner{}
 		if e.Subtype == "started" {
 			step, _ := cursorTool(e.Call)
 			f.start(e.CallID, step)
@@ -439,8 +459,12 @@ func cursorTool(raw json.RawMessage) (step agents.Step, failed bool) {
 func (f *cursor) message(e cursorEvent) {
 	text := ""
 	for _, b := range blocks(e.Message.Content) {
-		if b.Type == "text" {
-			text += b.Text
+		switch {
+		case b.Type != "text":
+		case len(e.At) > 0:
+			text += f.pieces.Add(b.Text)
+		default:
+			text += loosejson.Text(b.Text)
 		}
 	}
 	if text == "" || f.size > maxText {
@@ -476,7 +500,7 @@ func (f *cursor) outcome() outcome {
 	if r.Result != nil {
 		text = *r.Result
 	}
-	if !r.IsError && r.Subtype == "success" {
+	if fine(r.IsError) && r.Subtype == "success" {
 		if out.answered = true; len(f.said) == 0 {
 			out.text = text
 		}

@@ -137,7 +137,7 @@ func TestHostedRepeats(t *testing.T) {
 			t.Parallel()
 			h := newHosted(t, name)
 			h.run("t1", "do: say one")
-			if end := h.run("killed", "do: kill"); tells != (end.Cause == wire.TurnAnswered && end.Text == "done") || !tells && !strings.Contains(end.Error, "cannot tell what it has") {
+			if end := h.run("killed", "do: kill"); tells != (end.Cause == wire.TurnAnswered && end.Text == "done") || !tells && !strings.Contains(end.Error, "cannot tell how much of the turn it has") {
 				t.Errorf("killed: %+v", end)
 			}
 			for i, script := range []string{"do: fail Too many requests", "do: exit 3"} {
@@ -188,7 +188,7 @@ func TestHostedFiles(t *testing.T) {
 		t.Errorf("the program read %+v", prompts)
 	}
 	h.must(os.WriteFile(filepath.Join(space.Dir(), ".cursor/mcp.json"), []byte(`{"mcpServers":{}}`), 0o600))
-	if end := h.run("t2", "do: say two"); end.Cause != wire.TurnCrashed || !strings.Contains(end.Error, ".cursor/mcp.json exists and is not as the relay wrote it") {
+	if end := h.run("t2", "do: say two"); end.Cause != wire.TurnCrashed || !strings.Contains(end.Error, ".cursor/mcp.json exists, and the relay did not write its content") {
 		t.Errorf("a file that the agent changed: %+v", end)
 	}
 	if data, err := os.ReadFile(filepath.Join(space.Dir(), ".cursor/mcp.json")); err != nil || string(data) != `{"mcpServers":{}}` {

@@ -245,7 +245,7 @@ func (r *reader) strayed(line []byte) {
 	much, first := r.garbage > maxGarbage, r.strange
 	r.mu.Unlock()
 	if much {
-		r.fail(crashed("the agent does not write the format of its entry; it began with %q", first))
+		r.fail(crashed("the agent's output does not have the format of its entry in relay.yaml; the output begins with %q", first))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"drawbridge/internal/loosejson"
 	"drawbridge/relay/agents/acp"
 	"drawbridge/relay/runner/settings"
 )
@@ -138,7 +139,7 @@ func claudeLine(line []byte) (said []acp.Said) {
 	for _, b := range blocks(l.Message.Content) {
 		switch {
 		case b.Type == "text":
-			said = append(said, acp.Said{User: user, Text: b.Text})
+			said = append(said, acp.Said{User: user, Text: loosejson.Text(b.Text)})
 		case b.Type == "tool_use":
 			said = append(said, acp.Said{Tool: true})
 		}
@@ -162,7 +163,7 @@ func codexLine(line []byte) (said []acp.Said) {
 	case p.Type == "message" && (p.Role == "user" || p.Role == "assistant"):
 		text := ""
 		for _, b := range blocks(p.Content) {
-			text += b.Text
+			text += loosejson.Text(b.Text)
 		}
 		return []acp.Said{{User: p.Role == "user", Text: text}}
 	case strings.HasSuffix(p.Type, "_call"):

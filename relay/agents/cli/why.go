@@ -94,7 +94,7 @@ func (o outcome) strange() (text string) {
 		text += fmt.Sprintf("; it printed %q", o.garbage)
 	}
 	if o.skipped > 0 {
-		text += fmt.Sprintf("; lines of more than %d MiB that were skipped: %d", maxLine>>20, o.skipped)
+		text += fmt.Sprintf("; the relay skipped lines of more than %d MiB: %d", maxLine>>20, o.skipped)
 	}
 	return text
 }

@@ -92,7 +92,7 @@ func New(o Options) (*Doors, error) {
 func (d *Doors) Open(ctx context.Context, w turns.Work) ([]acp.MCPServer, func(), error) {
 	one, err := d.listen(context.WithoutCancel(ctx), w)
 	if err != nil {
-		return nil, nil, &agents.Error{Cause: agents.Crashed, Reason: "the relay could not open the agent's way to the bridge's tools: " + err.Error()}
+		return nil, nil, &agents.Error{Cause: agents.Crashed, Reason: "the relay could not make the agent's socket for the bridge's tools: " + err.Error()}
 	}
 	return []acp.MCPServer{one.server()}, one.close, nil
 }
@@ -218,7 +218,7 @@ func (s *socket) greet(conn net.Conn, in *bufio.Reader) (refusal string) {
 	for len(said) <= maxWord {
 		c, err := in.ReadByte()
 		if err != nil {
-			return "it said no word in time"
+			return "the program did not send the value of " + WordVariable + " in time"
 		}
 		if c == '\n' {
 			break
@@ -226,7 +226,7 @@ func (s *socket) greet(conn net.Conn, in *bufio.Reader) (refusal string) {
 		said = append(said, c)
 	}
 	if subtle.ConstantTimeCompare(bytes.TrimSpace(said), []byte(s.word)) != 1 {
-		return "the program does not know the word that the relay gave to the process of the agent (" + WordVariable + ")"
+		return "the program did not send the value of " + WordVariable + " that the relay gave to the agent's process"
 	}
 	return ""
 }
@@ -237,7 +237,7 @@ func (s *socket) enter(child string) (refusal string) {
 	defer s.mu.Unlock()
 	switch {
 	case s.child != "" && s.child != child:
-		return "it belongs to another process of the relay"
+		return "the program belongs to another agent process of the relay"
 	case s.conns >= maxConns:
 		return fmt.Sprintf("%d connections of this process are open; close one first", maxConns)
 	}

@@ -274,18 +274,18 @@ func TestTheSocketIsForOneProcess(t *testing.T) {
 		t.Errorf("%v, %v", stat, err)
 	}
 	// This process is not one that it has started itself.
-	if err := door.Pipe(t.Context(), door.Ends{Socket: path, Word: s.Env[door.WordVariable], In: strings.NewReader(""), Out: io.Discard}); err == nil || !strings.Contains(err.Error(), "for the agent that the relay has started") {
+	if err := door.Pipe(t.Context(), door.Ends{Socket: path, Word: s.Env[door.WordVariable], In: strings.NewReader(""), Out: io.Discard}); err == nil || !strings.Contains(err.Error(), "only the agent that the relay started") {
 		t.Errorf("outside: %v", err)
 	}
 	wrong := s
 	wrong.Env = map[string]string{door.WordVariable: "wrong"}
-	if said := refused(t, command(wrong)); !strings.Contains(said, "does not know the word") {
+	if said := refused(t, command(wrong)); !strings.Contains(said, "did not send the value of") {
 		t.Errorf("the wrong word: %s", said)
 	}
 	other, _ := w.open("bc-2")
 	mixed := other
 	mixed.Args = s.Args
-	if said := refused(t, command(mixed)); !strings.Contains(said, "does not know the word") {
+	if said := refused(t, command(mixed)); !strings.Contains(said, "did not send the value of") {
 		t.Errorf("another process's word: %s", said)
 	}
 	agent := w.agent(s, eras[0], nil)
@@ -293,11 +293,11 @@ func TestTheSocketIsForOneProcess(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	// Here each program is a child of its own. The word that leaked from one is worth nothing in another.
-	if said := refused(t, command(s)); !strings.Contains(said, "another process of the relay") {
+	if said := refused(t, command(s)); !strings.Contains(said, "another agent process of the relay") {
 		t.Errorf("the word in another child: %s", said)
 	}
 	end()
-	if said := refused(t, command(s)); !strings.Contains(said, "only while the agent's own process lives") {
+	if said := refused(t, command(s)); !strings.Contains(said, "only while the agent's own process runs") {
 		t.Errorf("after the end: %s", said)
 	}
 	if _, err := agent.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"Text": "x"}}); err == nil {
@@ -411,7 +411,7 @@ func TestALostConnection(t *testing.T) {
 			if err := <-ended; err == nil || !strings.Contains(err.Error(), "may or may not have had its effect") {
 				t.Errorf("in mid-call: %v", err)
 			}
-			if _, err := agent.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"Text": "x"}}); err == nil || !strings.Contains(err.Error(), "nothing of this call was done") {
+			if _, err := agent.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"Text": "x"}}); err == nil || !strings.Contains(err.Error(), "this call had no effect") {
 				t.Errorf("without a connection: %v", err)
 			}
 			w.connect()

@@ -26,7 +26,7 @@ func Pipe(ctx context.Context, e Ends) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", e.Socket)
 	if err != nil {
-		return fmt.Errorf("the socket %s does not answer; it is there only while the agent's own process lives: %w", e.Socket, err)
+		return fmt.Errorf("the socket %s does not answer; the socket exists only while the agent's own process runs: %w", e.Socket, err)
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })

@@ -125,7 +125,7 @@ func (h *Host) checkACP(ctx context.Context, r *Report, dir string) {
 func named(about acp.About) string {
 	name := strings.TrimSpace(about.Name + " " + about.Version)
 	if name == "" {
-		return "it says neither its name nor its version"
+		return "the agent does not say its name or version"
 	}
 	return name
 }
@@ -134,13 +134,13 @@ func named(about acp.About) string {
 func goesOn(about acp.About) string {
 	switch {
 	case about.Resume && about.Load:
-		return "it resumes them, and it loads them with what was said (session/resume, session/load)"
+		return "the agent can resume its sessions and load their history (session/resume, session/load)"
 	case about.Resume:
-		return "it can resume its sessions (session/resume), but cannot report what was said in them"
+		return "the agent can resume its sessions (session/resume), but cannot load their history"
 	case about.Load:
-		return "it loads them with what was said (session/load)"
+		return "the agent can load its sessions with their history (session/load)"
 	default:
-		return "it cannot go on with one after its process ended; each process begins with an empty one"
+		return "the agent cannot continue a session after its process ended; each process begins with an empty session"
 	}
 }
 
@@ -167,7 +167,7 @@ func (h *Host) checkLogin(r *Report, a settings.Agent, about acp.About, opened e
 		r.line("login", "missing: neither a key nor a login in its home")
 		r.problem("%s is not logged in, and would say so only in its first turn; %s", known.Name, how)
 	default:
-		r.line("login", "it opened a session and asked for none%s; some agents miss it in their first turn only", offers)
+		r.line("login", "the agent opened a session without a login%s; some agents ask for a login only in their first turn", offers)
 	}
 }
 
@@ -205,7 +205,7 @@ func describeAsking(r *Report, a settings.Agent, s *acp.Session) {
 	case known.Name != "":
 		r.line("asking", "settings in its home or in the repository may still let it act without asking%s", limited)
 	default:
-		r.line("asking", "not known: this relay knows no setting that makes this agent ask%s", limited)
+		r.line("asking", "not known: this relay does not know a setting that makes this agent ask%s", limited)
 	}
 }
 
@@ -215,7 +215,7 @@ func (h *Host) unanswered(r *Report, p *Process, err error) string {
 	if agents.CauseOf(err) != agents.Hung || !errors.As(err, &why) {
 		return p.complaint(err)
 	}
-	return fmt.Sprintf("%s: the check waited %s, and %s; if it waits for a login, %s; if it needs an argument to speak the Agent Client Protocol, such as acp, add it to argv",
+	return fmt.Sprintf("%s: the check waited %s, and %s; if the agent waits for a login, %s; if it needs an argument to speak the Agent Client Protocol, such as acp, add it to argv",
 		why.Reason, h.Config.Agents[r.Name].StartTimeout, p.printed(), h.howToLogIn(r.Name))
 }
 
@@ -266,7 +266,7 @@ func (h *Host) checkCLI(ctx context.Context, r *Report, dir string) {
 	switch version, _ := out.Text(); {
 	case err != nil || end != (keeper.End{Most: end.Most}):
 		if ctx.Err() != nil {
-			r.problem("the program did not print its version (--version) within %s, and %s; look whether argv names the right program", a.StartTimeout, p.printed())
+			r.problem("the program did not print its version (--version) within %s, and %s; check that argv names the right program", a.StartTimeout, p.printed())
 			return
 		}
 		r.problem("the program cannot print its version (--version): %s", reason(p.why(end, err)))
@@ -282,7 +282,7 @@ func (h *Host) checkCLI(ctx context.Context, r *Report, dir string) {
 // besideBridge compares how many tools an agent can hold with what the bridge offers.
 func besideBridge(most int) string {
 	if left := most - settings.BridgeTools; left >= 0 {
-		return fmt.Sprintf("all toolsets of a bridge have %d, so that %d or more are left for other servers of the agent", settings.BridgeTools, left)
+		return fmt.Sprintf("all toolsets of a bridge together have %d tools, so at least %d are left for other servers of the agent", settings.BridgeTools, left)
 	}
 	return fmt.Sprintf("all toolsets of a bridge together have %d tools, so the agent may leave some out; write tool_cap: %d below the runtime in bridge.yaml, then run drawbridge check at the bridge", settings.BridgeTools, most)
 }

@@ -33,14 +33,14 @@ func TestCheckEnds(t *testing.T) {
 		want     string
 	}{
 		"never answers":       {map[string]string{"ACPAGENT_START": "silent"}, 2 * time.Second, "PROBLEMS: the agent did not start in time: the check waited 2s, and "},
-		"speaks no protocol":  {map[string]string{"ACPAGENT_START": "garbage"}, 0, "writes no messages of the Agent Client Protocol"},
+		"speaks no protocol":  {map[string]string{"ACPAGENT_START": "garbage"}, 0, "does not write messages of the Agent Client Protocol"},
 		"speaks version 2":    {map[string]string{"ACPAGENT_START": "version2"}, 0, "the agent speaks version 2 of the protocol"},
 		"ends":                {map[string]string{"ACPAGENT_START": "exit"}, 0, `exit code 3; it wrote "acpagent: the configuration cannot be read"`},
 		"floods its errors":   {map[string]string{"ACPAGENT_START": "stderr"}, 0, "session: opened in"},
 		"wants a login":       {map[string]string{"ACPAGENT_LOGIN": "missing"}, 0, "login: missing (it offers: Set ACPAGENT_LOGIN)"},
-		"loads alone":         {map[string]string{"ACPAGENT_SESSIONS": "load"}, 0, "sessions: it loads them with what was said (session/load)"},
-		"resumes alone":       {map[string]string{"ACPAGENT_SESSIONS": "resume"}, 0, "sessions: it can resume its sessions (session/resume), but cannot report"},
-		"asks nothing":        {map[string]string{"ACPAGENT_MODE": "open"}, 0, "the session is in the mode bypassPermissions, in which the agent asks nothing"},
+		"loads alone":         {map[string]string{"ACPAGENT_SESSIONS": "load"}, 0, "sessions: the agent can load its sessions with their history (session/load)"},
+		"resumes alone":       {map[string]string{"ACPAGENT_SESSIONS": "resume"}, 0, "sessions: the agent can resume its sessions (session/resume), but cannot load"},
+		"asks nothing":        {map[string]string{"ACPAGENT_MODE": "open"}, 0, "the session is in mode bypassPermissions, where the agent acts without asking"},
 		"is ended by a login": {map[string]string{"ACPAGENT_LOGIN": "missing"}, 0, "PROBLEMS: the agent wants its user to log in; run: drawbridge-relay login fake --config "},
 	}
 	for name, tt := range tests {
@@ -229,10 +229,10 @@ func TestCheckTemplate(t *testing.T) {
 		{"codex with a sandbox of its own", "codex", []string{"exec", "--json"}, settings.Template{Format: settings.FormatCodex, MCP: settings.ByArgument}, 0,
 			[]string{"add --sandbox danger-full-access", "mcp: an argument, which other agents"}, []string{"have no"}},
 		{"codex", "codex", []string{"exec", "--json", "-s", "danger-full-access"}, settings.Template{Format: settings.FormatCodex}, 0, []string{"login: by .codex/auth.json"}, []string{"PROBLEMS"}},
-		{"codex as text", "codex", []string{"exec"}, settings.Template{Format: settings.FormatText}, 0, []string{"write format: codex-json", "answer: all that it prints"}, nil},
+		{"codex as text", "codex", []string{"exec"}, settings.Template{Format: settings.FormatText}, 0, []string{"write format: codex-json", "answer: all output of the agent"}, nil},
 		{"cursor", "cursor-agent", []string{"--print", "--output-format", "stream-json", "--trust"}, settings.Template{Format: settings.FormatCursorStream, MCP: settings.ByFile}, 0,
 			[]string{"have no --approve-mcps", "write tool_cap: 40", "writes .cursor/mcp.json"}, []string{"no --trust"}},
-		{"cursor with a cap", "cursor-agent", []string{"--print", "--output-format", "stream-json", "--trust", "--approve-mcps"}, settings.Template{Format: settings.FormatCursorStream, MCP: settings.ByFile}, 40, []string{"tools: at most 40, as relay.yaml says; all toolsets of a bridge have 40, so that 0 or more are left for other servers"}, []string{"PROBLEMS"}},
+		{"cursor with a cap", "cursor-agent", []string{"--print", "--output-format", "stream-json", "--trust", "--approve-mcps"}, settings.Template{Format: settings.FormatCursorStream, MCP: settings.ByFile}, 40, []string{"tools: at most 40, as relay.yaml says; all toolsets of a bridge together have 40 tools, so at least 0 are left for other servers"}, []string{"PROBLEMS"}},
 		{"cursor with a low cap", "cursor-agent", []string{"--print", "--output-format", "stream-json", "--trust", "--approve-mcps"}, settings.Template{Format: settings.FormatCursorStream, MCP: settings.ByFile}, 20, []string{"tools: at most 20, as relay.yaml says; all toolsets of a bridge together have 40 tools, so the agent may leave some out; write tool_cap: 20 below the runtime in bridge.yaml"}, []string{"PROBLEMS"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

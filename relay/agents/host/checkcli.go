@@ -61,25 +61,25 @@ func (h *Host) checkTemplate(r *Report, a settings.Agent) {
 	if t.Resume == nil {
 		r.line("sessions", "the agent cannot continue a session; each turn begins with an empty one")
 	} else {
-		r.line("sessions", "it goes on with them by %s", output.Line(strings.Join(t.Resume, " ")))
+		r.line("sessions", "the agent continues a session with the arguments %s", output.Line(strings.Join(t.Resume, " ")))
 	}
 	if t.Prompt == settings.ByArgument {
 		r.line("prompt", "an argument, which cannot hold a turn of more than 128 KiB; with prompt: stdin each turn fits")
 	}
 	switch t.MCP {
 	case "":
-		r.line("mcp", "none: it has no tools of the bridge, and commands by its text alone")
+		r.line("mcp", "none: the agent has no tools of the bridge; it can give commands only in its text")
 	case settings.ByFile:
 		r.line("mcp", "the relay writes .cursor/mcp.json and .cursor/rules/drawbridge.mdc into its workspace before each turn")
 	default:
 		r.line("mcp", "an argument, which other agents on this machine may read in the list of processes")
 	}
 	if t.Format == settings.FormatText {
-		r.line("answer", "all that it prints; a turn that hangs ends at turn_timeout, because silence does not show")
+		r.line("answer", "all output of the agent; the relay cannot see silence, so a turn that hangs ends only at turn_timeout")
 	}
 	p, known := printingOf(a.Argv[0])
 	if !known {
-		r.line("login", "not known: an agent of kind cli says it in its first turn")
+		r.line("login", "not known: an agent of kind cli shows it only in its first turn")
 		return
 	}
 	h.checkPrinting(r, a, p)
@@ -89,7 +89,7 @@ func (h *Host) checkTemplate(r *Report, a settings.Agent) {
 func (h *Host) checkPrinting(r *Report, a settings.Agent, p printing) {
 	t := a.Template
 	if t.Format != p.format {
-		r.problem("format: %s is not what %s writes; write format: %s", t.Format, p.programs[0], p.format)
+		r.problem("format: %s is not the output format of %s; write format: %s", t.Format, p.programs[0], p.format)
 		return
 	}
 	lines := map[string][]string{"first": t.First, "resume": t.Resume}
@@ -111,7 +111,7 @@ func (h *Host) checkPrinting(r *Report, a settings.Agent, p printing) {
 		r.line("login", "by %s", by)
 		return
 	}
-	r.line("login", "not seen: neither %s below env: nor a login in its home; it says in its first turn whether it wants one", strings.Join(p.keys, ", "))
+	r.line("login", "not seen: neither %s below env: nor a login in its home; the agent shows only in its first turn whether it needs a login", strings.Join(p.keys, ", "))
 }
 
 // missing are the words that a command line lacks.

@@ -128,11 +128,11 @@ func (p *Process) why(end keeper.End, err error) *agents.Error {
 	reason, itself := fmt.Sprintf("the agent ended with exit code %d", end.Code), true
 	switch {
 	case errors.Is(err, keeper.ErrLost):
-		reason = "the agent's process tree was ended from outside"
+		reason = "something outside of the relay ended the agent's processes"
 	case err != nil:
 		return &agents.Error{Cause: agents.Crashed, Reason: "the agent could not be started: " + output.Line(err.Error())}
 	case end.Overgrown:
-		reason, itself = fmt.Sprintf("the agent was ended because it had more than %d processes", maxProcesses), false
+		reason, itself = fmt.Sprintf("the relay ended the agent, because it had more than %d processes", maxProcesses), false
 	case end.Cut:
 		return &agents.Error{Cause: agents.Stopped, Reason: "the relay ended the agent"}
 	case end.Signal != 0:
@@ -203,7 +203,7 @@ func (h *Host) within(command keeper.Command, plan sandbox.Plan, a settings.Agen
 	}
 	if missing := plan.Missing(); missing != "" {
 		if _, forced := a.Forced(); !forced && !a.IKnow {
-			return keeper.Command{}, &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("this machine cannot keep the agent in its sandbox: %s; add i_know: true to start it all the same", missing)}
+			return keeper.Command{}, &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("this machine cannot keep the agent in its sandbox: %s; add i_know: true to the agent's entry to start it without these limits", missing)}
 		}
 	}
 	command.Sandbox = &plan
@@ -255,7 +255,7 @@ func ownFolder(path string) error {
 	case !stat.IsDir():
 		return trust.Because(path+" is not a folder", "move it away")
 	case stat.Mode().Perm()&0o077 != 0:
-		return trust.Because(fmt.Sprintf("%s can be used by others (mode %04o)", path, stat.Mode().Perm()), "run: chmod go-rwx "+path)
+		return trust.Because(fmt.Sprintf("other users can use %s (mode %04o)", path, stat.Mode().Perm()), "run: chmod go-rwx "+path)
 	}
 	return trust.Folder(path, "state")
 }

@@ -197,7 +197,7 @@ func TestHostileProcesses(t *testing.T) {
 		cause        agents.Cause
 		reason       string
 	}{
-		{"garbage", "do: garbage 200000", agents.Crashed, "writes no messages of the Agent Client Protocol"},
+		{"garbage", "do: garbage 200000", agents.Crashed, "does not write messages of the Agent Client Protocol"},
 		{"100 MB on a line", "do: line 104857600", agents.Crashed, "a line of more than 8 MiB"},
 		{"ends without an answer", "do: say half\ndo: exit 7", agents.Crashed, "the agent ended with exit code 7"},
 		{"floods its errors and ends", "do: stderr 104857600\ndo: exit 7", agents.Crashed, "exit code 7; it wrote"},
@@ -205,7 +205,7 @@ func TestHostileProcesses(t *testing.T) {
 		{"wants a login in a turn", "do: error -32000 Authentication required", agents.LoginMissing, "Authentication required"},
 		{"is limited", "do: error -32603 429 Too Many Requests: usage limit reached, resets at 9pm", agents.Limited, "resets at 9pm"},
 		{"refuses", "do: stop refusal", agents.Refused, "refused"},
-		{"hangs", "do: hang", agents.Hung, "longer than it may"},
+		{"hangs", "do: hang", agents.Hung, "longer than allowed"},
 		{"spawns and ends", "do: spawn 1000\ndo: exit 1", agents.Crashed, "exit code 1"},
 	}
 	for _, tt := range tests {

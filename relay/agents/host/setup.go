@@ -22,7 +22,7 @@ import (
 func (h *Host) SetUp(ctx context.Context, name, dir string, argv []string) error {
 	a := h.Config.Agents[name]
 	if missing := h.unkept(a); missing != "" {
-		return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("this machine cannot keep the setup of the workspace in the agent's sandbox: %s; remove setup, or add i_know: true to the agent", missing)}
+		return &agents.Error{Cause: agents.Crashed, Reason: fmt.Sprintf("this machine cannot keep the setup of the workspace in the agent's sandbox: %s; remove setup, or add i_know: true to the agent's entry", missing)}
 	}
 	most := a.TurnTimeout
 	bounded, cancel := context.WithTimeout(ctx, most)
@@ -50,7 +50,7 @@ func (h *Host) unkept(a settings.Agent) string {
 	case a.IKnow:
 		return ""
 	case a.Sandbox == nil:
-		return "the entry has none"
+		return "the entry has no sandbox"
 	}
 	return h.plan(a, "").Missing()
 }

@@ -36,9 +36,9 @@ const (
 
 // Errors of [Book.Decide].
 var (
-	ErrUnknown = errors.New("no question of an agent is open under this id; see drawbridge-relay approvals")
-	ErrHash    = errors.New("the answer is for another question than the one that is open under this id")
-	ErrPlace   = errors.New("relay.yaml does not let anyone answer this question here; see approve_by: in it")
+	ErrUnknown = errors.New("no open question has this id; to list the open questions, run: drawbridge-relay approvals")
+	ErrHash    = errors.New("the answer belongs to another question than the open one with this id; read the question again, then answer")
+	ErrPlace   = errors.New("relay.yaml does not allow an answer to this question here; see approve_by: in relay.yaml")
 )
 
 // Options is what a [Book] is made of.
@@ -353,7 +353,7 @@ func (b *Book) lapse() {
 		e := b.j.entries[id]
 		if (e.State == Yes || e.State == No || e.State == Given) && e.waiter == nil && now.Sub(e.At).Abs() > answerLasts {
 			if err := b.j.set(e, func(e *entry) { e.State, e.At = Over, now }); err != nil {
-				b.o.Log.Error().Err(err).Str("question", e.ID).Msg("end an answer that nobody came for")
+				b.o.Log.Error().Err(err).Str("question", e.ID).Msg("expire an unused answer")
 			}
 		}
 	}
@@ -397,7 +397,7 @@ func (b *Book) Tell(session string) (text string, told func()) {
 	if len(lines) == 0 {
 		return "", func() {}
 	}
-	text = "The process in which you asked for permission ended before the call was over. About what you asked:\n" + strings.Join(lines, "\n") + "\n\n"
+	text = "You asked for permission, but your process ended before the call was over. The state of each request:\n" + strings.Join(lines, "\n") + "\n\n"
 	return text, func() { b.tell(states) }
 }
 
@@ -442,15 +442,15 @@ func (e entry) line() string {
 		call = call[:maxShownCall] + "..."
 	}
 	word := map[State]string{
-		Open: "No person has answered yet. The question stays open: go on with other work, or end your turn; you hear the answer in a later turn.",
-		Yes:  "A person said yes. It was not done. If you still want it, make exactly the same call again: the yes counts once.",
-		No:   "A person said no. It was not done.",
+		Open: "No person has answered yet. The question stays open: go on with other work, or end your turn; you get the answer in a later turn.",
+		Yes:  "A person said yes. The call did not run. If you still want it, make exactly the same call again. The yes counts once.",
+		No:   "A person said no. The call did not run.",
 	}[e.State]
 	switch {
 	case e.State == Given && e.Allowed:
-		word = "A person said yes, and you got the answer. It may have been done: look before you do it again."
+		word = "A person said yes, and you got the answer. The call may have run: check before you make it again."
 	case e.State == Given:
-		word = "A person said no. It was not done."
+		word = "A person said no. The call did not run."
 	}
 	return fmt.Sprintf("> %s (%s)\n%s", call, e.Kind, word)
 }

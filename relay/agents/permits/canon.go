@@ -24,7 +24,7 @@ func parse(raw []byte) (any, error) {
 		return nil, errors.New("the agent did not give the exact arguments")
 	}
 	if !utf8.Valid(raw) || halfCharacter(raw) {
-		return nil, errors.New("the arguments hold what is not text")
+		return nil, errors.New("the arguments hold bytes that are not text")
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()

@@ -42,18 +42,18 @@ func commandOf(s Subject, args map[string]any) (words []string, err error) {
 		case "description", "timeout":
 			// The first is the agent's words for people; the second ends the command.
 			if _, nested := value.(map[string]any); nested {
-				return nil, fmt.Errorf("the argument %q is not understood", key)
+				return nil, fmt.Errorf("the relay does not understand the argument %q", key)
 			}
 		case "cwd", "workdir":
 			dir, is := value.(string)
 			if !is {
-				return nil, fmt.Errorf("the argument %q is not understood", key)
+				return nil, fmt.Errorf("the relay does not understand the argument %q", key)
 			}
 			if err := insideDir(s.Dir, dir); err != nil {
 				return nil, err
 			}
 		default:
-			return nil, fmt.Errorf("the argument %+.40q is not understood", key)
+			return nil, fmt.Errorf("the relay does not understand the argument %+.40q", key)
 		}
 	}
 	if len(words) == 0 {
@@ -125,7 +125,7 @@ func Words(command string) (words []string, err error) {
 	}
 	// A quoted first word is still read as a program, and a quoted reserved word is not reserved. Rules hold plain programs, so it must be one.
 	if command[strings.IndexFunc(command, func(r rune) bool { return r != ' ' })] != words[0][0] {
-		return nil, errors.New("the program stands in quotes")
+		return nil, errors.New("the name of the program is in quotes")
 	}
 	return words, plainStart(words[0])
 }
@@ -147,7 +147,7 @@ func quoted(command string, from int) (word string, after int, err error) {
 	word, after = command[from+1:from+1+end], from+end+2
 	for i := range len(word) {
 		if !plain(word[i]) && word[i] != ' ' {
-			return "", 0, fmt.Errorf("the command hides %+q in quotes", word[i:i+1])
+			return "", 0, fmt.Errorf("the command has %+q in quotes", word[i:i+1])
 		}
 	}
 	if word == "" || after < len(command) && command[after] != ' ' {

@@ -45,7 +45,7 @@ func collect(key string, value any, paths *[]string) error {
 	case map[string]any:
 		for key, each := range v {
 			if _, nested := each.(map[string]any); nested {
-				return fmt.Errorf("the argument %+.40q is not understood", key)
+				return fmt.Errorf("the relay does not understand the argument %+.40q", key)
 			}
 			if err := collect(fold(key), each, paths); err != nil {
 				return err
@@ -64,7 +64,7 @@ func collect(key string, value any, paths *[]string) error {
 		case key == "diff":
 			return pathsOfDiff(v, paths)
 		case !slices.Contains(contentKeys, key):
-			return fmt.Errorf("the argument %+.40q is not understood", key)
+			return fmt.Errorf("the relay does not understand the argument %+.40q", key)
 		}
 	case json.Number, bool, nil:
 		if slices.Contains(pathKeys, key) {
@@ -90,7 +90,7 @@ func pathsOfDiff(text string, paths *[]string) error {
 			*paths = append(*paths, name)
 		case line == "" || strings.IndexByte(" +-@\\", line[0]) >= 0 || strings.Trim(line, "=") == "":
 		default:
-			return errors.New("the difference is not understood")
+			return errors.New("the relay does not understand the diff")
 		}
 	}
 	return nil
@@ -110,7 +110,7 @@ func fileInside(root, path string, edit bool) error {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
 		return nil
 	case err != nil:
-		return fmt.Errorf("%+.200q cannot be looked at", path)
+		return fmt.Errorf("%+.200q cannot be checked", path)
 	case info.IsDir() && !edit:
 		return nil
 	case !info.Mode().IsRegular():
@@ -167,7 +167,7 @@ func follow(path string) (string, error) {
 		case part == "" || part == ".":
 			continue
 		case part == ".." && missing:
-			return "", errors.New("has .. behind a folder that does not exist")
+			return "", errors.New("has .. after a folder that does not exist")
 		case part == "..":
 			at = filepath.Dir(at)
 			continue
@@ -178,14 +178,14 @@ func follow(path string) (string, error) {
 		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
 			missing = true
 		case err != nil:
-			return "", errors.New("cannot be looked at")
+			return "", errors.New("cannot be checked")
 		case info.Mode()&fs.ModeSymlink != 0:
 			if links++; links > maxLinks {
 				return "", errors.New("leads through too many links")
 			}
 			to, err := os.Readlink(next)
 			if err != nil {
-				return "", errors.New("cannot be looked at")
+				return "", errors.New("cannot be checked")
 			}
 			if filepath.IsAbs(to) {
 				at = "/"

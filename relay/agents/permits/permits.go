@@ -93,11 +93,11 @@ func Judge(a settings.Agent, s Subject) Verdict {
 	}
 	switch {
 	case !s.Allowable:
-		v.Unfit, v.Reason = true, "the agent offers no answer that allows this one call"
+		v.Unfit, v.Reason = true, "the agent does not offer an answer that allows only this call"
 	case err == nil:
 		v.Allowed = true
 	case !utf8.ValidString(s.Title) || len(s.Title) > maxTitle || pathBytes(s.Paths) > maxPathBytes || len(s.Arguments) > MaxArguments || len(v.Arguments) > 2*MaxArguments:
-		v.Unfit, v.Reason = true, fmt.Sprintf("the question is larger than %d KiB, or not text, so that nobody can be shown all of it", MaxArguments>>10)
+		v.Unfit, v.Reason = true, fmt.Sprintf("the question is larger than %d KiB or not text, so the relay cannot show all of it to a person", MaxArguments>>10)
 	default:
 		v.Reason = err.Error()
 	}
@@ -116,7 +116,7 @@ func pathBytes(paths []string) (n int) {
 }
 
 // errAsk means that the entry wants a person for each question of this kind.
-var errAsk = errors.New("relay.yaml wants a person for this")
+var errAsk = errors.New("relay.yaml requires a person's approval for this")
 
 // allowed returns nil when a rule of the entry allows the call, and else why not.
 func allowed(a settings.Agent, s Subject, args map[string]any) error {
@@ -138,9 +138,9 @@ func allowed(a settings.Agent, s Subject, args map[string]any) error {
 	case p.Other != settings.PermitAllow:
 		return errAsk
 	case a.Sandbox == nil:
-		return errors.New("other: allow counts in a sandbox only")
+		return errors.New("other: allow applies only in a sandbox")
 	case s.Kind == "switch_mode":
-		return errors.New("the agent asks for another mode, in which it may ask less")
+		return errors.New("the agent asks for another mode, and may ask less often in that mode")
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func byPath(word string, s Subject, args map[string]any, edit bool) error {
 func byCommand(a settings.Agent, s Subject, args map[string]any) error {
 	if a.Permissions.Execute == settings.PermitAllow {
 		if a.Sandbox == nil {
-			return errors.New("execute: allow counts in a sandbox only")
+			return errors.New("execute: allow applies only in a sandbox")
 		}
 		return nil
 	}
@@ -187,7 +187,7 @@ const maxRule = 16 << 10
 // ones; else exactly this command.
 func ruleFor(e entry) (settings.Command, error) {
 	if e.Kind != Execute {
-		return settings.Command{}, errors.New("rules are for commands alone; permissions: in relay.yaml has allow for all of the kind " + e.Kind)
+		return settings.Command{}, errors.New("a rule can allow only commands; to allow every call of this kind, write below permissions: in relay.yaml: " + e.Kind + ": allow")
 	}
 	if len(e.Arguments) > maxRule {
 		return settings.Command{}, errors.New("the command is too long for a rule")
@@ -208,7 +208,7 @@ func ruleFor(e entry) (settings.Command, error) {
 		return settings.Command{}, err
 	}
 	if !Matches(rule, words) {
-		return settings.Command{}, errors.New("the command has an argument with which programs start others")
+		return settings.Command{}, errors.New("the command has an argument that can start another program")
 	}
 	return rule, nil
 }

@@ -96,7 +96,7 @@ func openJournal(state string, now time.Time) (*journal, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open the record of questions %s: %w (move it away to go on; questions that are open are lost then)", path, err)
+		return nil, fmt.Errorf("open the record of questions %s: %w (to go on, move the file away; the open questions are lost then)", path, err)
 	}
 	return j, nil
 }

@@ -45,7 +45,7 @@ func (a *account) closed(session string, now time.Time) error {
 		return nil
 	}
 	return &agents.Error{Cause: agents.Limited, Until: limits.At(a.until, now).Until,
-		Reason: "another agent with the same login is limited, and this one got nothing yet: " + a.reason}
+		Reason: "another agent with the same login is limited, so the relay did not send this turn yet: " + a.reason}
 }
 
 // limited is the error of a turn that the limit of its account keeps from the agent, nil for none. A turn that the agent may have already is

@@ -85,7 +85,7 @@ func (j *job) same() wire.TurnEnded {
 	if err != nil {
 		return refusal(err)
 	}
-	end.Error = "the agent answered this under the id " + j.earlier.id
+	end.Error = "the agent already answered this turn under the id " + j.earlier.id
 	return j.over(*end, "")
 }
 
@@ -398,7 +398,7 @@ func fitting(end wire.TurnEnded) wire.TurnEnded {
 		return end
 	}
 	was := end.Cause
-	end.Error = clipped(fmt.Sprintf("the agent's reply has %d bytes, and at most %d are taken; the turn ended with the cause %s. %s", len(end.Text), wire.MaxReplyText, was, end.Error))
+	end.Error = clipped(fmt.Sprintf("the agent's reply has %d bytes, but the bridge accepts at most %d; the turn ended with the cause %s. %s", len(end.Text), wire.MaxReplyText, was, end.Error))
 	end.Text = ""
 	if was == wire.TurnAnswered {
 		end.Cause = wire.TurnRefused

@@ -21,7 +21,7 @@ func (j *job) goesOn(err error) bool {
 		return false
 	}
 	j.broken = reasonOf(err)
-	j.note(fmt.Sprintf("the agent's process ended in the middle of the turn (%s); the relay has the agent go on (%d of %d)", j.broken, j.before.broke(), maxAgain))
+	j.note(fmt.Sprintf("the agent's process ended in the middle of the turn (%s); the relay lets the agent continue (%d of %d)", j.broken, j.before.broke(), maxAgain))
 	return true
 }
 
@@ -51,9 +51,9 @@ func (j *job) noteRestart(p *past) {
 	switch {
 	case j.broken != "":
 	case p.last == stepLeft:
-		j.note("the relay was stopped in the middle of the turn; the agent goes on with it")
+		j.note("the relay was stopped in the middle of the turn; the agent continues the turn")
 	default:
-		j.note(fmt.Sprintf("the relay ended in the middle of the turn; the agent goes on with it (%d of %d)", p.broke(), maxAgain))
+		j.note(fmt.Sprintf("the relay ended in the middle of the turn; the agent continues the turn (%d of %d)", p.broke(), maxAgain))
 	}
 }
 

@@ -31,8 +31,8 @@ func TestGoesOn(t *testing.T) {
 		"with a late history":    {"late", "1", true, wire.TurnAnswered, 1, 1, ""},
 		"killed three times":     {"", "3", false, wire.TurnAnswered, 1, 3, ""},
 		"killed each time":       {"", "9", false, wire.TurnCrashed, 1, 3, "ended by a signal"},
-		"one that cannot tell":   {"resume", "1", false, wire.TurnCrashed, 1, 0, "cannot tell what it has of the turn"},
-		"one that resumes never": {"none", "1", false, wire.TurnSessionGone, 1, 0, "no session of an earlier process"},
+		"one that cannot tell":   {"resume", "1", false, wire.TurnCrashed, 1, 0, "cannot tell how much of the turn it has"},
+		"one that resumes never": {"none", "1", false, wire.TurnSessionGone, 1, 0, "cannot continue a session of an earlier process"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,7 +93,7 @@ func TestGoesOnAfterTheRelay(t *testing.T) {
 				noted := false
 				w.eventually("the turn has an end", func() bool {
 					found := w.LookupTurn(look)
-					noted = noted || strings.Contains(found.Note, "goes on with it")
+					noted = noted || strings.Contains(found.Note, "continues the turn")
 					return found.Known == wire.TurnKnownEnded
 				})
 			}

@@ -367,7 +367,7 @@ func (h *Host) StopTurn(t wire.Turn) wire.TurnFound {
 		return found
 	}
 	if err := h.unsaid.keep(t.ID); err != nil {
-		h.o.Log.Error().Err(err).Str("session", t.Session).Str("turn", t.ID).Msg("a stop is not on the disk; until this relay ends, the turn is not said")
+		h.o.Log.Error().Err(err).Str("session", t.Session).Str("turn", t.ID).Msg("record a stop; the relay will not send the turn until the relay ends")
 	}
 	return found
 }
@@ -423,7 +423,7 @@ func (h *Host) repo(list map[string]settings.Repo, agent, name string) (settings
 // restart says what to do where a change of relay.yaml does not count at once.
 func (h *Host) restart() string {
 	if h.o.Live.Outdated() {
-		return ", and restart the relay, because another change of relay.yaml waits for that"
+		return ", and restart the relay, because another change of relay.yaml needs a restart"
 	}
 	return ""
 }

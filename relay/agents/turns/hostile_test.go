@@ -255,7 +255,7 @@ func TestReviewer(t *testing.T) {
 	w.answers(turn("ada", "t2", "do: sh test -e one; test ! -e two; echo 3 >three"), "")
 	asks := turn("ann", "t3", "do: say never")
 	asks.Agent, asks.Home = "open", wire.Home{Name: "ann", Within: "ada", ReadOnly: true}
-	if end := w.run(asks); end.Cause != wire.TurnCrashed || !strings.Contains(end.Error, "its sandbox cannot keep the workspace read-only here: the entry has none") {
+	if end := w.run(asks); end.Cause != wire.TurnCrashed || !strings.Contains(end.Error, "its sandbox cannot keep the workspace read-only here: the entry has no sandbox") {
 		t.Errorf("%s %s", end.Cause, end.Error)
 	}
 }

@@ -69,7 +69,7 @@ func (l *lane) open() error {
 	}
 	if r.session != "" && r.session != l.session {
 		_ = r.close()
-		return &agents.Error{Cause: agents.Crashed, Reason: l.path + " is the record of another session; move it away"}
+		return &agents.Error{Cause: agents.Crashed, Reason: l.path + " is the record of another session; move the file away"}
 	}
 	l.record = r
 	return nil

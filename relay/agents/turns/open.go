@@ -57,7 +57,7 @@ func (j *job) openConversation() (used bool, err error) {
 	// Some agents load a session that never was, with nothing in it.
 	if said, known := w.Replay(); w.resumed && remembers && known && len(said) == 0 {
 		w.end()
-		return false, &agents.Error{Cause: agents.SessionGone, Reason: "the agent loaded its session, and nothing of it is left"}
+		return false, &agents.Error{Cause: agents.SessionGone, Reason: "the agent loaded its session, but the session is empty"}
 	}
 	return false, nil
 }
@@ -224,7 +224,7 @@ func (j *job) tick(c *clock) *agents.Error {
 	if open {
 		c.quiet = now
 		if now.Sub(since) > j.entry.AskHold {
-			return &agents.Error{Cause: agents.Asking, Reason: "a question of the agent was open for longer than ask_hold (" + j.entry.AskHold.String() + "); its process ended, and the question stays open"}
+			return &agents.Error{Cause: agents.Asking, Reason: "a question of the agent was open for longer than ask_hold (" + j.entry.AskHold.String() + "); the relay ended the agent's process, and the question stays open"}
 		}
 		return nil
 	}

@@ -36,17 +36,17 @@ func (h *Host) PeekTurn(ctx context.Context, t wire.Turn) wire.Peeked {
 	case errors.As(err, &missing), errors.Is(err, errNoSession):
 		return wire.Peeked{Error: clipped(err.Error()), Missing: true}
 	case ctx.Err() != nil:
-		return wire.Peeked{Error: "the look took too long; run drawbridge-relay workspaces at the machine"}
+		return wire.Peeked{Error: "the relay did not finish reading in time; run drawbridge-relay workspaces on its machine"}
 	case err != nil:
 		return wire.Peeked{Error: clipped(err.Error())}
 	case len(answer) > wire.MaxPeeked:
-		return wire.Peeked{Error: "the answer is too long; run drawbridge-relay workspaces at the machine"}
+		return wire.Peeked{Error: "the answer is too long; run drawbridge-relay workspaces on the relay's machine"}
 	}
 	return wire.Peeked{Data: answer}
 }
 
 // errNoSession means that nothing was ever said to an agent of this session.
-var errNoSession = errors.New("the relay has no record of this session, so that it has no workspace")
+var errNoSession = errors.New("the relay has no record of this session, so the session has no workspace")
 
 func (h *Host) peek(ctx context.Context, t wire.Turn) (string, error) {
 	switch t.Peek.What {
@@ -79,7 +79,7 @@ func (h *Host) peek(ctx context.Context, t wire.Turn) (string, error) {
 	}
 	data, err := space.Read(file, wire.MaxPeekFile)
 	if err == nil && len(data) == 0 {
-		err = errors.New("the file is empty; give its name and say so in a message")
+		err = errors.New("the file is empty, so it cannot be handed over; say in a message that it is empty")
 	}
 	return base64.StdEncoding.EncodeToString(data), err
 }
@@ -117,7 +117,7 @@ func below(dir, name string) (string, error) {
 			return rest, nil
 		}
 	}
-	return "", errors.New("the file is not below the folder in which you work; copy it there, or give its content")
+	return "", errors.New("the file is outside of the folder in which you work; copy the file there, or give its content")
 }
 
 func found(ctx context.Context, space *workspace.Space) Found {

@@ -44,7 +44,7 @@ func TestPeek(t *testing.T) {
 	if got := peek(kid, wire.PeekFile, "../two"); got.Data != "" {
 		t.Errorf("a relative path above the folder: %+v", got)
 	}
-	if got := peek(kid, wire.PeekFile, filepath.Join(dir, "two")); !strings.Contains(got.Error, "not below the folder in which you work") {
+	if got := peek(kid, wire.PeekFile, filepath.Join(dir, "two")); !strings.Contains(got.Error, "outside of the folder in which you work") {
 		t.Errorf("a file above the folder: %+v", got)
 	}
 	other := ada

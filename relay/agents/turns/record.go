@@ -96,7 +96,7 @@ func (l line) check() error {
 	case !wire.ValidRequestID(l.Turn):
 		return errors.New("its turn is malformed")
 	case ends != (l.End != nil):
-		return errors.New("its step and its end do not belong together")
+		return errors.New("its step and its end do not match")
 	case ends && (!l.End.Valid(l.Turn) || l.End.Cause == ""):
 		return errors.New("its end is malformed")
 	case l.Step == stepSaid && (l.Marker == "" || l.Needle == ""):
@@ -179,7 +179,7 @@ func unusable(err error) error {
 		return trust.Because("is not a record of this version of drawbridge-relay", "move it away; the agent then begins a new session")
 	case errors.As(err, &damage):
 		return trust.Because(fmt.Sprintf("is damaged in line %d: %v", damage.Line, damage.Cause),
-			"restore it, or move it away; the bridge is then not sure what the agent got, and the agent begins a new session")
+			"restore it, or move it away; the agent then begins a new session, and the bridge cannot know what the agent got")
 	}
 	return err
 }
@@ -307,7 +307,7 @@ func (r *record) add(l line) error {
 }
 
 // errUnrecorded means that the disk did not take a line.
-var errUnrecorded = errors.New("the disk did not take it")
+var errUnrecorded = errors.New("the disk did not accept the record")
 
 // fits reports why a turn cannot be one of this session.
 func (r *record) fits(t wire.Turn) error {

@@ -35,7 +35,7 @@ func TestRepo(t *testing.T) {
 		{listed, "", ""},
 		{strings.Replace(listed, "[one]", "[two]", 1), "", `agent "one" may not work on local/r; add it to repos: local/r: agents: in ` + file},
 		{"", "", `repository "local/r" is not listed in ` + file + "; add it: repos: { local/r: { clone: /path/to/your/clone, agents: [one] } }"},
-		{listed, ", slots: 2", `repository "local/r" is not listed in ` + file + "; add it: repos: { local/r: { clone: /path/to/your/clone, agents: [one] } }, and restart the relay, because another change of relay.yaml waits for that"},
+		{listed, ", slots: 2", `repository "local/r" is not listed in ` + file + "; add it: repos: { local/r: { clone: /path/to/your/clone, agents: [one] } }, and restart the relay, because another change of relay.yaml needs a restart"},
 	} {
 		put(step.repos, step.rest)
 		repo, why := h.repo(h.o.Live.Now().Repos, "one", "local/r")

@@ -110,7 +110,7 @@ func (j *job) message() (m message, end *wire.TurnEnded) {
 	}
 	if goesOn {
 		m.needle = j.continued(m.needle)
-		m.text = m.needle + " The turn above was interrupted. Continue it: first look at what is done, and do nothing twice. If you had finished, repeat your last answer, whole."
+		m.text = m.needle + " The turn above was interrupted. Continue it: first check which steps are done, and do not repeat them. If you had finished, repeat your whole last answer."
 	}
 	if m.text != "" {
 		m.text = j.remind(said, known) + m.text
@@ -143,7 +143,7 @@ func (j *job) settled(found finding, p *past) *wire.TurnEnded {
 	case found != cannotTell:
 		end.Error = noAnswer
 	case j.broken != "" || p.last == stepLeft: // the agent had the turn
-		end.Error = clipped(cmp.Or(j.broken, "the relay ended in the middle of the turn") + "; the agent cannot tell what it has of the turn, so it does not go on by itself")
+		end.Error = clipped(cmp.Or(j.broken, "the relay ended in the middle of the turn") + "; the agent cannot tell how much of the turn it has, so it does not continue by itself")
 	default:
 		end.Unclear, end.Error = true, maybeSaid
 	}

@@ -160,9 +160,9 @@ func TestBranchOfAPerson(t *testing.T) {
 		{"checked out", `git checkout -q drawbridge/ada`, "is checked out in"},
 		{"checked out in a worktree", `git worktree add -q ../other drawbridge/ada`, "is checked out in"},
 		{"being rebased", `git checkout -q drawbridge/ada; GIT_SEQUENCE_EDITOR='sed -i s/pick/edit/' git rebase -qi HEAD~1 2>/dev/null`, "checked out"},
-		{"committed to", `git checkout -q drawbridge/ada; git commit -q --allow-empty -m person; git checkout -q main`, "different ways"},
-		{"reset", `git branch -f drawbridge/ada other`, "different ways"},
-		{"amended", `git checkout -q drawbridge/ada; git commit -q --amend -m person; git checkout -q main`, "different ways"},
+		{"committed to", `git checkout -q drawbridge/ada; git commit -q --allow-empty -m person; git checkout -q main`, "has commits that the agent's branch lacks"},
+		{"reset", `git branch -f drawbridge/ada other`, "has commits that the agent's branch lacks"},
+		{"amended", `git checkout -q drawbridge/ada; git commit -q --amend -m person; git checkout -q main`, "has commits that the agent's branch lacks"},
 		{"locked", `touch .git/refs/heads/drawbridge/ada.lock`, "could not be moved"},
 	}) {
 		t.Run(c.name, func(t *testing.T) {

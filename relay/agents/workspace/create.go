@@ -53,7 +53,7 @@ func (st *Store) Make(ctx context.Context, spec Spec) (*Space, error) {
 	case err != nil:
 		return nil, err
 	case s.record.Clone != spec.Clone:
-		return nil, trust.Because(fmt.Sprintf("agent %s has a workspace of the clone %s already", spec.Agent, s.record.Clone),
+		return nil, trust.Because(fmt.Sprintf("agent %s already has a workspace of the clone %s", spec.Agent, s.record.Clone),
 			"give the agent another name, or remove that workspace with drawbridge-relay workspaces remove "+spec.Agent)
 	}
 	return s, nil
@@ -189,7 +189,7 @@ func (s *Space) fetchGiven(ctx context.Context, branches []string) error {
 	for _, name := range slices.Sorted(maps.Keys(refs)) {
 		missing := s.exists(ctx, name) == ""
 		if missing && len(branches) == 0 {
-			return trust.Because("the commit of "+strings.TrimPrefix(name, "refs/heads/")+" is missing or damaged in the clone", "look at the clone with git fsck")
+			return trust.Because("the commit of "+strings.TrimPrefix(name, "refs/heads/")+" is missing or damaged in the clone", "check the clone: git fsck")
 		}
 		if missing {
 			return trust.Because(fmt.Sprintf("the clone %s has no branch %+.100q", s.record.Clone, strings.TrimPrefix(name, "refs/heads/")), "name a branch that git branch shows there")
@@ -248,12 +248,12 @@ func (s *Space) exists(ctx context.Context, ref string) string {
 func (s *Space) refuseOccupied(ctx context.Context) error {
 	folder := "refs/heads/" + strings.TrimSuffix(BranchPrefix, "/")
 	if s.exists(ctx, folder) != "" {
-		return trust.Because(fmt.Sprintf("the clone %s has a branch drawbridge, so that it cannot have a branch %s", s.record.Clone, s.Branch()),
+		return trust.Because(fmt.Sprintf("the clone %s has a branch drawbridge, so git cannot make the branch %s there", s.record.Clone, s.Branch()),
 			"rename that branch: git branch -m drawbridge another-name")
 	}
 	under, err := s.clone(ctx, "for-each-ref", "--count=1", "--format=%(refname)", "refs/heads/"+s.Branch()+"/")
 	if err == nil && under != "" {
-		return trust.Because(fmt.Sprintf("the clone %s has a branch %+.200q, so that it cannot have a branch %s", s.record.Clone, under, s.Branch()), "rename that branch with git branch -m")
+		return trust.Because(fmt.Sprintf("the clone %s has a branch %+.200q, so git cannot make the branch %s there", s.record.Clone, under, s.Branch()), "rename that branch with git branch -m")
 	}
 	return err
 }

@@ -128,7 +128,7 @@ func (v *view) differences(ctx context.Context, e *Evidence) error {
 		// Git compares in memory, and a small commit can name a folder a million times.
 		err := v.s.store.git.stream(ctx, call{repo: v.dir(), args: []string{"ls-tree", "-r", "-z", "--name-only", "--full-tree", commit}}, v.s.store.limits.Entries, func(string) {})
 		if errors.Is(err, errTooMany) {
-			e.Problems = append(e.Problems, fmt.Sprintf("commit %s has more than %d files, so that no differences are shown", commit, v.s.store.limits.Entries))
+			e.Problems = append(e.Problems, fmt.Sprintf("commit %s has more than %d files, so the relay does not show differences", commit, v.s.store.limits.Entries))
 			return nil
 		}
 		if err != nil {

@@ -100,9 +100,9 @@ func (v *view) bring(ctx context.Context, f *Fetched) error {
 	}
 	note := ""
 	if where := s.checkedOut(ctx); where != "" {
-		note = fmt.Sprintf("the branch %s is checked out in %s, so it was not moved; merge the commits there, or switch to another branch and fetch again", s.Branch(), shown(where))
+		note = fmt.Sprintf("the branch %s is checked out in %s, so the relay did not move it; merge the commits there, or switch to another branch and fetch again", s.Branch(), shown(where))
 	} else if f.Before != "" && !v.leads(ctx, f.Before, tip) {
-		note = fmt.Sprintf("the branch %s and the agent's commits went different ways, so it was not moved", s.Branch())
+		note = fmt.Sprintf("the branch %s has commits that the agent's branch lacks, so the relay did not move it", s.Branch())
 	}
 	if note == "" {
 		here("workspace.fetch.before")
@@ -113,7 +113,7 @@ func (v *view) bring(ctx context.Context, f *Fetched) error {
 			return nil
 		}
 		if err == nil {
-			err = fmt.Errorf("the branch %s is not where git put it", s.Branch())
+			err = fmt.Errorf("git moved the branch %s, but the branch is now at another commit", s.Branch())
 		}
 		note = fmt.Sprintf("the branch %s could not be moved (%v)", s.Branch(), err)
 	}
@@ -256,8 +256,8 @@ func (v *view) refuseOurs(ctx context.Context, all bool) error {
 		return err
 	}
 	if found != "" {
-		return trust.Because(fmt.Sprintf("a commit of %s holds %s, which the relay wrote for this agent alone; nothing was fetched", v.s.agent, shown(found)),
-			fmt.Sprintf("let the agent take the file out of its commits (git rm --cached %s, then git commit --amend), and fetch again", filepath.Base(shown(found))))
+		return trust.Because(fmt.Sprintf("a commit of %s holds %s, a file that the relay wrote only for this agent; the relay fetched nothing", v.s.agent, shown(found)),
+			fmt.Sprintf("tell the agent to remove the file from its commits (git rm --cached %s, then git commit --amend), and fetch again", filepath.Base(shown(found))))
 	}
 	return nil
 }

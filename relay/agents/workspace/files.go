@@ -135,7 +135,7 @@ func (s *Space) mayPut(ctx context.Context, v *view, root *os.Root, name string)
 	}
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if _, tracked := w.index[dir]; tracked {
-			return trust.Because(shown(dir)+" is a tracked file of the repository, so that it cannot be a folder", "let the agent read its settings from another file")
+			return trust.Because(shown(dir)+" is a tracked file of the repository, so the relay cannot make a folder there", "let the agent read its settings from another file")
 		}
 	}
 	stat, err := root.Lstat(name)
@@ -147,7 +147,7 @@ func (s *Space) mayPut(ctx context.Context, v *view, root *os.Root, name string)
 	}
 	mine, ours := s.record.Files[name]
 	if !stat.Mode().IsRegular() || !ours || !mine.still(root, name) {
-		return trust.Because(shown(name)+" exists and is not as the relay wrote it", "move it away, or let the agent read its settings from another file")
+		return trust.Because(shown(name)+" exists, and the relay did not write its content", "move it away, or let the agent read its settings from another file")
 	}
 	return nil
 }

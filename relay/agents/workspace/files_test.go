@@ -39,7 +39,7 @@ func TestPut(t *testing.T) {
 		t.Errorf("unsaved: %q", got.Unsaved())
 	}
 	write(t, filepath.Join(s.Dir(), settingsFile), "the agent's own")
-	if err := put(t, s, "third"); err == nil || !strings.Contains(err.Error(), "not as the relay wrote it") {
+	if err := put(t, s, "third"); err == nil || !strings.Contains(err.Error(), "the relay did not write its content") {
 		t.Errorf("over the agent's own: %v", err)
 	}
 	if got := state(t, w.ada()); got.Untracked != 1 {
@@ -137,7 +137,7 @@ func TestTrackedFilesCannotTakePutFilesAlong(t *testing.T) {
 	}
 	sh(t, s.Dir(), `git add -A; git commit -qm "everything"; git mv .cursor/mcp.json moved; git commit -qm moved`)
 	for _, all := range []bool{false, true} {
-		if _, err := w.ada().Fetch(t.Context(), all); err == nil || !strings.Contains(err.Error(), "which the relay wrote") {
+		if _, err := w.ada().Fetch(t.Context(), all); err == nil || !strings.Contains(err.Error(), "that the relay wrote only for this agent") {
 			t.Errorf("fetch: %v", err)
 		}
 	}

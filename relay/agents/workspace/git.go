@@ -238,8 +238,8 @@ func explain(clone string, err error) error {
 	for _, known := range []struct{ said, reason, remedy string }{
 		{"dubious ownership", "belongs to another user", "run the relay as the owner of the clone, or change the owner of its files"},
 		{"not a git repository", "is not a git repository", "correct the path of the clone in relay.yaml"},
-		{"promisor", "is a partial clone, so that objects are missing in it", "complete it: git fetch --refetch --no-filter"},
-		{"transport 'https' not allowed", "is a partial clone, so that objects are missing in it", "complete it: git fetch --refetch --no-filter"},
+		{"promisor", "is a partial clone and lacks objects", "complete it: git fetch --refetch --no-filter"},
+		{"transport 'https' not allowed", "is a partial clone and lacks objects", "complete it: git fetch --refetch --no-filter"},
 		{"No space left", "could not be read or written, because the disk is full", "free some space and try again; nothing is lost"},
 		{"file size limit exceeded", "could not be read or written, because a file was larger than allowed", "raise the limit and try again; nothing is lost"},
 		{"File too large", "could not be read or written, because a file was larger than allowed", "raise the limit and try again; nothing is lost"},

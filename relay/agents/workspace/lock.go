@@ -65,7 +65,7 @@ func (s *Space) Hold() (release func(), err error) {
 	}
 	if err != nil {
 		_ = file.Close()
-		return nil, trust.Because("the workspace of "+s.agent+" is being removed", "start the agent again, which makes a new one")
+		return nil, trust.Because("the workspace of "+s.agent+" is being removed", "start the agent again to make a new workspace")
 	}
 	return func() { _ = file.Close() }, nil
 }

@@ -148,7 +148,7 @@ func (in *intake) checkLoose(ctx context.Context, from io.Reader, id string) err
 		return problemf("object %s is damaged: %v", id, err)
 	}
 	if hex.EncodeToString(h.Sum(nil)) != id {
-		return problemf("object %s holds something else", id)
+		return problemf("the content of object %s does not match its id", id)
 	}
 	return nil
 }
@@ -483,7 +483,7 @@ func (v *view) whole(ctx context.Context, ids []string) error {
 	args := append([]string{"rev-list", "--objects", "--quiet"}, ids...)
 	_, err := v.git(ctx, append(args, "--not", "--glob=refs/clone/*")...)
 	if exit(err) > 0 {
-		return problemf("its history is not whole: %v", err)
+		return problemf("its history is incomplete: %v", err)
 	}
 	return err
 }

@@ -200,7 +200,7 @@ func (h *heads) problem(format string, args ...any) {
 func readHeads(dot *os.Root) (heads, error) {
 	h := heads{refs: map[string]string{}}
 	for _, odd := range []struct{ name, means string }{
-		{"commondir", "its repository lies elsewhere"}, {"reftable", "its refs are in the reftable format"},
+		{"commondir", "its repository is in another folder"}, {"reftable", "its refs are in the reftable format"},
 	} {
 		if _, err := dot.Lstat(odd.name); err == nil {
 			return h, problemf(".git/%s exists: %s", odd.name, odd.means)
@@ -254,7 +254,7 @@ func (h *heads) packed(dot *os.Root) error {
 
 func (h *heads) loose(dot *os.Root, dir string, depth int) error {
 	if depth > maxDepth {
-		return problemf("its refs lie more than %d folders deep", maxDepth)
+		return problemf("its refs are nested more than %d folders deep", maxDepth)
 	}
 	return eachEntry(dot, dir, func(e fs.DirEntry) error {
 		name := path.Join(dir, e.Name())

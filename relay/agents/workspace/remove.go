@@ -15,7 +15,7 @@ type Loss struct{ State State }
 
 // Error lists what would be lost and says how to save it, and how to lose it.
 func (e *Loss) Error() string {
-	return fmt.Sprintf("the workspace of %s holds unsaved work: %s; save the commits with drawbridge-relay workspaces fetch %s --all, or lose all of it with drawbridge-relay workspaces remove %s --lose %s",
+	return fmt.Sprintf("the workspace of %s holds unsaved work: %s; to save the commits, run drawbridge-relay workspaces fetch %s --all; to lose all of it, run drawbridge-relay workspaces remove %s --lose %s",
 		e.State.Agent, strings.Join(e.State.Unsaved(), ", "), e.State.Agent, e.State.Agent, e.State.Code)
 }
 

@@ -115,7 +115,7 @@ func (s *Space) state(ctx context.Context) (State, seen, error) {
 	case caller.Err() != nil:
 		return state, found, context.Cause(caller)
 	case errors.Is(context.Cause(ctx), errSlow):
-		state.Problems = append(state.Problems, fmt.Sprintf("the look took longer than %s", s.store.limits.Time))
+		state.Problems = append(state.Problems, fmt.Sprintf("the relay did not finish reading the workspace within %s", s.store.limits.Time))
 	case err != nil:
 		state.Problems = append(state.Problems, s.said(err.Error()))
 	}
@@ -129,7 +129,7 @@ func (s *Space) state(ctx context.Context) (State, seen, error) {
 // said is an error for people. The place of the workspace changes while it is removed, and must not change the code.
 func (s *Space) said(text string) string { return shown(strings.ReplaceAll(text, s.dir+"/", "")) }
 
-var errSlow = errors.New("the look at the workspace took too long")
+var errSlow = errors.New("the relay did not finish reading the workspace in time")
 
 // judgeable reports whether an error is about what a repository holds, so that another look may find more.
 func judgeable(err error) bool {
@@ -151,7 +151,7 @@ func (v *view) state(ctx context.Context, state *State, digest writer) error {
 		state.Problems = append(state.Problems, v.s.said(problem))
 	}
 	if v.lost != "" {
-		state.Problems = append(state.Problems, "the clone cannot be read, so that nothing counts as fetched: "+v.lost)
+		state.Problems = append(state.Problems, "the relay cannot read the clone, so every commit counts as not fetched: "+v.lost)
 	}
 	commits, err := v.unsaved(ctx)
 	if err != nil {

@@ -245,7 +245,7 @@ func (w *walker) visit(ctx context.Context, depth int) error {
 		return problemf("its tree holds more than %d files", w.s.store.limits.Entries)
 	}
 	if depth > maxDepth {
-		return problemf("its folders lie more than %d deep", maxDepth)
+		return problemf("its folders are nested more than %d deep", maxDepth)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -192,7 +192,7 @@ type NotFound struct{ Agent string }
 
 // Error names the agent and the command that lists the others.
 func (e *NotFound) Error() string {
-	return fmt.Sprintf("agent %+.80q has no workspace; drawbridge-relay workspaces lists those that exist", e.Agent)
+	return fmt.Sprintf("agent %+.80q has no workspace; to list the workspaces, run: drawbridge-relay workspaces", e.Agent)
 }
 
 // Get opens the workspace of an agent. A missing one is a *NotFound.

@@ -133,7 +133,7 @@ func (p Pending) Text(now time.Time) string {
 	if p.Once > 0 {
 		show("a yes lasts", p.Once.String())
 	}
-	show("no answer", fmt.Sprintf("is a no in %s", p.Until.Sub(now).Round(time.Second)))
+	show("no answer", fmt.Sprintf("counts as a no in %s", p.Until.Sub(now).Round(time.Second)))
 	return b.String()
 }
 
@@ -212,7 +212,7 @@ func (d *Desk) load() error {
 	}
 	var f file
 	if err := json.Unmarshal(text, &f); err != nil || f.Version != 1 {
-		return trust.Because("is not a file of approvals of this version", "move it away; what was approved in it is asked again")
+		return trust.Because("is not a file of approvals of this version of drawbridge-relay", "move it away; the relay then asks again for the approvals in it")
 	}
 	for _, p := range f.Pending {
 		d.pending[p.ID] = p
@@ -364,7 +364,7 @@ func (d *Desk) Ask(ctx context.Context, q Question) (Verdict, error) {
 func (d *Desk) expired(id string, word <-chan Verdict, q Question) (Verdict, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	v := Verdict{By: "nobody", Reason: "nobody approved it within " + d.o.Wait.String()}
+	v := Verdict{By: "nobody", Reason: "no person approved it within " + d.o.Wait.String()}
 	select {
 	case v = <-word:
 	default:

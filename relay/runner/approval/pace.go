@@ -29,9 +29,9 @@ type UnaskedError struct {
 func (e *UnaskedError) Error() string {
 	wait := max(e.Wait.Round(time.Second), time.Second)
 	if e.Denied {
-		return fmt.Sprintf("the answer to this action was no a moment ago, so nobody is asked about it for another %s; do not ask again before", wait)
+		return fmt.Sprintf("a person denied this action a moment ago; do not ask for it again before %s have passed", wait)
 	}
-	return fmt.Sprintf("a person is asked about one action at most %d times a minute and %d times an hour; the next time is in %s", maxPerMinute, maxPerHour, wait)
+	return fmt.Sprintf("this relay asks a person about one action at most %d times a minute and %d times an hour; ask again in %s", maxPerMinute, maxPerHour, wait)
 }
 
 // no is the last of some noes to an action.

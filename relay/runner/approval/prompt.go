@@ -45,7 +45,7 @@ func (t *Terminal) Read(in io.Reader) {
 			continue
 		}
 		t.mu.Lock()
-		decide := func(bool) { fmt.Fprintln(t.out, "no such question is open; type  y apr_...  or  n apr_...") }
+		decide := func(bool) { fmt.Fprintln(t.out, "no question with this id is open; type  y apr_...  or  n apr_...") }
 		if len(words) == 2 && (words[0] == "y" || words[0] == "n") {
 			if known := t.open[words[1]]; known != nil {
 				decide = known

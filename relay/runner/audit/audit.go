@@ -162,20 +162,20 @@ func (l *Log) start(each func(time.Time, Event)) error {
 	}
 	report, err := check(l.file, known, "", each)
 	if err != nil {
-		return trust.Because(err.Error(), "keep it as evidence, see drawbridge-relay audit verify, and move it and "+HeadSuffix+" away to begin a new one")
+		return trust.Because(err.Error(), "keep it as evidence: move it and its "+HeadSuffix+" file to another place; the relay then begins a new log")
 	}
 	l.at, l.before = report.Head, report.File
 	if report.Torn > 0 {
 		if err := l.file.Truncate(report.Size); err != nil {
 			return err
 		}
-		if err := l.Add(Event{Event: Torn, Reason: fmt.Sprintf("the beginning of a line that was not finished was taken out: size %d", report.Torn)}); err != nil {
+		if err := l.Add(Event{Event: Torn, Reason: fmt.Sprintf("the relay removed an unfinished line at the end of the log: size %d", report.Torn)}); err != nil {
 			return err
 		}
 	}
 	if report.NoHead && report.Head.Seq > 0 {
 		// The next line makes a new head, which would hide that there was none.
-		return l.Add(Event{Event: Alarm, Reason: "the head file was missing or empty, so that lines may have been cut off before this one"})
+		return l.Add(Event{Event: Alarm, Reason: "the head file was missing or empty, so lines before this one may have been removed"})
 	}
 	return nil
 }

@@ -70,11 +70,11 @@ func TestVerifyFindsWhatWasDone(t *testing.T) {
 			body, _, _ := strings.Cut(strings.Replace(l[2], `"exit":2`, `"exit":0`, 1), `,"hash":"`)
 			l[2] = fmt.Sprintf("%s,\"hash\":\"%x\"}\n", body, sha256.Sum256([]byte(body)))
 			return l
-		}, 4, "does not follow the line before it: that one was replaced"},
+		}, 4, "does not have the hash of the line before it: that line was replaced"},
 		{"removed", func(l []string) []string { return append(l[:2:2], l[3:]...) }, 3, "is number 4: 3 to 3 are missing before it"},
 		{"removed at the beginning", func(l []string) []string { return l[1:] }, 1, "is number 2: 1 to 1 are missing"},
 		{"moved", func(l []string) []string { l[1], l[2] = l[2], l[1]; return l }, 2, "is number 3: 2 to 2 are missing"},
-		{"put in again", func(l []string) []string { return append(l[:3:3], l[2:]...) }, 4, "is number 3 and stands where 4 belongs"},
+		{"put in again", func(l []string) []string { return append(l[:3:3], l[2:]...) }, 4, "is number 3 in the place of number 4"},
 		{"cut off", func(l []string) []string { return l[:3] }, 4, "is missing: the end was cut off after line 5 was written"},
 		{"emptied", func([]string) []string { return nil }, 1, "is missing: the end was cut off"},
 		{"something else", func(l []string) []string { l[0] = "{}\n"; return l }, 1, "was changed"},

@@ -104,7 +104,7 @@ func check(r io.Reader, known *Head, contains string, each func(time.Time, Event
 		report.Size += int64(len(text))
 		found = found || hash == contains
 		if known != nil && known.Seq == report.Head.Seq && known.Hash != hash {
-			return report, &Damage{number, "was written again with all before it: the head file has another hash for it"}
+			return report, &Damage{number, "was written again together with all lines before it: the head file has another hash for it"}
 		}
 	}
 	switch {
@@ -125,15 +125,15 @@ func follows(text []byte, head Head) (hash string, n line, err error) {
 		return "", line{}, errors.New("was changed: its hash does not match")
 	}
 	if err := json.Unmarshal(append(bytes.Clone(body), '}'), &n); err != nil {
-		return "", line{}, errors.New("was changed: it is no line of an audit log")
+		return "", line{}, errors.New("was changed: it is not a line of an audit log")
 	}
 	switch want := head.Seq + 1; {
 	case n.Seq > want:
 		return "", line{}, fmt.Errorf("is number %d: %d to %d are missing before it", n.Seq, want, n.Seq-1)
 	case n.Seq < want:
-		return "", line{}, fmt.Errorf("is number %d and stands where %d belongs: lines were moved or put in", n.Seq, want)
+		return "", line{}, fmt.Errorf("is number %d in the place of number %d: lines were moved or inserted", n.Seq, want)
 	case n.Prev != head.Hash:
-		return "", line{}, errors.New("does not follow the line before it: that one was replaced")
+		return "", line{}, errors.New("does not have the hash of the line before it: that line was replaced")
 	}
 	return hash, n, nil
 }

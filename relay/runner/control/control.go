@@ -132,12 +132,12 @@ func Listen(ctx context.Context, state string, relay Relay) (*Server, error) {
 func ListenUnix(ctx context.Context, path string) (net.Listener, error) {
 	if len(path) > maxSocket {
 		return nil, trust.Because(fmt.Sprintf("its path has %d characters", len(path)),
-			fmt.Sprintf("choose a folder with a shorter path with state: in relay.yaml; %d is the most", maxSocket))
+			fmt.Sprintf("name a folder with a shorter path as state: in relay.yaml; the path of a socket has at most %d characters", maxSocket))
 	}
 	stat, err := os.Lstat(path)
 	switch {
 	case err == nil && stat.Mode()&fs.ModeSocket == 0:
-		return nil, trust.Because("is there and is no socket", "move it away")
+		return nil, trust.Because("exists and is not a socket", "move it away")
 	case err == nil:
 		if err := os.Remove(path); err != nil {
 			return nil, err
@@ -197,7 +197,7 @@ func routes(relay Relay) http.Handler {
 			err = strictjson.DecodeExact(body, &word)
 		}
 		if err != nil || word.Approve == nil {
-			answer(w, http.StatusBadRequest, problem{"the body must be {\"approve\": true} or false"})
+			answer(w, http.StatusBadRequest, problem{"the body must be {\"approve\": true} or {\"approve\": false}"})
 			return
 		}
 		reply(w, relay.Decide(r.PathValue("id"), *word.Approve, "command line"))
@@ -239,10 +239,10 @@ func answer(w http.ResponseWriter, status int, body any) {
 
 // Why a process is refused.
 const (
-	otherUser   = "another user's processes are not let in"
-	startedHere = "what the relay has started decides nothing about what it starts"
+	otherUser   = "this socket accepts only processes of the relay's user"
+	startedHere = "a process that the relay started cannot control the relay"
 	// notStartedHere is for the sockets of hosted agents.
-	notStartedHere = "this socket is for the agent that the relay has started for it, and for nobody else"
+	notStartedHere = "this socket accepts only the agent that the relay started for it"
 )
 
 func unknownPeer(err error) string { return "the relay cannot tell which process asks: " + err.Error() }

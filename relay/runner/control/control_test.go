@@ -115,7 +115,7 @@ func TestSocketIsTheOwnersOnly(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, control.SocketName), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := control.Listen(t.Context(), dir, &relay{}); err == nil || !strings.Contains(err.Error(), "is no socket") {
+	if _, err := control.Listen(t.Context(), dir, &relay{}); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("a file in its place: %v", err)
 	}
 }

@@ -96,7 +96,7 @@ func TestSandboxFollowsNoLink(t *testing.T) {
 		must(t, os.RemoveAll(shared))
 		must(t, os.Symlink(secret, shared))
 		_, said, err := script(t.Context(), pool, "cat "+secret+below+"/key", func(c *keeper.Command) { c.Sandbox = &plan })
-		if err == nil || !strings.Contains(err.Error(), "is one now") || strings.Contains(said, "hunter2") {
+		if err == nil || !strings.Contains(err.Error(), "has become a symbolic link") || strings.Contains(said, "hunter2") {
 			t.Errorf("%q: said %q, %v", below, said, err)
 		}
 	}

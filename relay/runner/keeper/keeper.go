@@ -28,7 +28,7 @@ const (
 )
 
 // ErrLost means that the program ran and that nobody saw how it ended.
-var ErrLost = errors.New("the process that kept watch over the action was ended")
+var ErrLost = errors.New("the process that supervised the action was ended, so its result is unknown")
 
 // Command is what to run.
 type Command struct {

@@ -148,7 +148,7 @@ func (p Plan) Missing() string {
 	case p.Network == viaNothing:
 		missing = append(missing, "the network is not cut off")
 	case p.Network == viaTCP:
-		missing = append(missing, "of the network only TCP is cut off")
+		missing = append(missing, "only TCP is cut off, the rest of the network is not")
 	}
 	if len(p.Hide) > 0 && p.Hiding == viaNothing {
 		missing = append(missing, "the relay's control socket is within reach")

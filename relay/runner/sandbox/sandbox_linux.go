@@ -256,7 +256,7 @@ type held struct {
 func hold(path string) (held, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if errors.Is(err, unix.ELOOP) {
-		return held{}, fmt.Errorf("%q was not a link when the relay started, and is one now; put back what was there, or start the relay again", path)
+		return held{}, fmt.Errorf("%q has become a symbolic link since the relay started; restore the file or folder that was there, or restart the relay", path)
 	}
 	if err != nil {
 		return held{}, fmt.Errorf("open %q: %w", path, err)

@@ -39,7 +39,7 @@ type Options struct {
 func For(o Options) (File, error) {
 	for _, path := range []string{o.Program, o.Config, o.Home} {
 		if !filepath.IsAbs(path) || strings.ContainsAny(path, "\x00\n\r") {
-			return File{}, trust.Because(fmt.Sprintf("%q cannot stand in a service file", path), "use absolute paths without line breaks")
+			return File{}, trust.Because(fmt.Sprintf("a service file cannot contain the path %q", path), "use absolute paths without line breaks")
 		}
 	}
 	switch o.Kind {
@@ -48,7 +48,7 @@ func For(o Options) (File, error) {
 	case Launchd:
 		return agent(o), nil
 	default:
-		return File{}, trust.Because("there is no service manager here that is known", "start drawbridge-relay run by other means")
+		return File{}, trust.Because("this machine has no service manager that drawbridge-relay knows", "arrange in another way that drawbridge-relay run starts")
 	}
 }
 
@@ -131,7 +131,7 @@ func (f File) Write() error {
 	case err == nil && string(old) == f.Text:
 		return nil
 	case err == nil:
-		return trust.Because(f.Path+" is there already and is another one", "compare it with --print, and remove it to have it written")
+		return trust.Because(f.Path+" exists already with other content", "compare it with the output of drawbridge-relay install --print; to replace it, remove it first")
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("write service file: %w", err)
 	}

@@ -70,9 +70,9 @@ func (r *configReader) token(n *yaml.Node, at string) {
 	switch {
 	case len(text) < minToken || len(text) > maxToken:
 		r.rejectHidden(n, at, fmt.Sprintf("has %d characters", len(text)),
-			fmt.Sprintf("use %d to %d, for example: openssl rand -hex 32", minToken, maxToken))
+			fmt.Sprintf("use %d to %d, for example the output of openssl rand -hex 32", minToken, maxToken))
 	case strings.ContainsFunc(text, unfit):
-		r.rejectHidden(n, at, "holds a blank or a character that is not plain ASCII", "for example: openssl rand -hex 32")
+		r.rejectHidden(n, at, "holds a blank or a character that is not plain ASCII", "use plain ASCII without blanks, for example the output of openssl rand -hex 32")
 	default:
 		r.config.Token = Secret(text)
 		r.config.secrets = append(r.config.secrets, text)
@@ -97,7 +97,7 @@ func (r *configReader) ownToken(n *yaml.Node, at string) {
 	_, err := trust.ReadSecret(r.outside.config, maxConfigBytes)
 	var why *trust.Problem
 	if errors.As(err, &why) {
-		r.rejectHidden(n, at, "stands in this file itself, and "+why.Reason, why.Remedy+", or write token: ${file:relay.token}")
+		r.rejectHidden(n, at, "is written in this file itself, and "+why.Reason, why.Remedy+", or write token: ${file:relay.token}")
 	}
 }
 
@@ -245,7 +245,7 @@ func (r *configReader) startable(n *yaml.Node, at string, a Action) {
 		}
 	}
 	if total > maxWords {
-		r.report(Problem{Line: n.Line, Key: at}, trust.Because(fmt.Sprintf("has arguments and variables of %d bytes together; a program is started with at most %d", total, maxWords),
+		r.report(Problem{Line: n.Line, Key: at}, trust.Because(fmt.Sprintf("has arguments and variables of %d bytes together; a program can get at most %d", total, maxWords),
 			"put the text into files, and let the program read them"))
 	}
 }
@@ -291,8 +291,8 @@ func (r *configReader) agentProgram(n *yaml.Node, at, path string) {
 	err := r.judgeProgram(n, at, path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		r.warn(Problem{Line: n.Line, Key: at, Value: n.Value}, trust.Because("does not exist, so that turns of this agent fail",
-			"install it, or correct the path, and start the relay again; other agents are not affected"))
+		r.warn(Problem{Line: n.Line, Key: at, Value: n.Value}, trust.Because("does not exist, so turns of this agent fail",
+			"install it or correct the path, and restart the relay; other agents are not affected"))
 	case err != nil:
 		r.report(Problem{Line: n.Line, Key: at, Value: n.Value}, err)
 	}
@@ -304,13 +304,13 @@ func (r *configReader) agentPath(p Problem, err error) {
 		r.report(p, err)
 		return
 	}
-	r.warn(p, trust.Because("does not exist, so that it cannot be used", "create it, or correct the path, and start the relay again; all else works"))
+	r.warn(p, trust.Because("does not exist, so the relay cannot use it", "create it or correct the path, and restart the relay; everything else works"))
 }
 
 // judgeProgram reports a path that is not absolute, and returns what is wrong with the program at any other.
 func (r *configReader) judgeProgram(n *yaml.Node, at, path string) error {
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
-		r.reject(n, at, "is not an absolute path without . and ..", "write the full path; nothing is searched in PATH")
+		r.reject(n, at, "is not an absolute path without . and ..", "write the full path; the relay does not search PATH")
 		return nil
 	}
 	return trust.Executable(path)
@@ -372,7 +372,7 @@ func reservedEnv(name string) bool {
 func inlineShell(argv []string) string {
 	for i, word := range argv {
 		if filepath.Base(word) == "env" && splitsString(argv[i+1:]) {
-			return word + " -S, which is as good as sh"
+			return word + " -S, which works like sh"
 		}
 		if !isShell(word) {
 			continue

@@ -202,10 +202,10 @@ func TestMissingAgent(t *testing.T) {
 	if s := c.Agents["a"].Sandbox; len(s.Read) != 1 || len(s.Write) != 0 {
 		t.Errorf("%+v", s)
 	}
-	if got, want := c.Warnings[1].String(), `relay.yaml:3: agents.a.sandbox.read[1]: "/no/such": does not exist, so that it cannot be used; create it`; !strings.Contains(got, want) {
+	if got, want := c.Warnings[1].String(), `relay.yaml:3: agents.a.sandbox.read[1]: "/no/such": does not exist, so the relay cannot use it; create it`; !strings.Contains(got, want) {
 		t.Errorf("%s", got)
 	}
-	if got, want := c.Warnings[0].String(), `relay.yaml:3: agents.a.argv[0]: "/no/such/agent": does not exist, so that turns of this agent fail; install it, or correct the path, and start the relay again`; !strings.Contains(got, want) {
+	if got, want := c.Warnings[0].String(), `relay.yaml:3: agents.a.argv[0]: "/no/such/agent": does not exist, so turns of this agent fail; install it or correct the path, and restart the relay`; !strings.Contains(got, want) {
 		t.Errorf("%s", got)
 	}
 }
@@ -235,19 +235,19 @@ func TestLoadAgentProblems(t *testing.T) {
 		{"kind of permission", acp("permissions: { shell: ask }"), `agents.a.permissions.shell: is not a known key; use one of read, edit, execute, fetch, other`},
 		{"commands without a program", acp("permissions: { execute: [ { args: [test] } ] }"), `agents.a.permissions.execute[0].program: is missing; write { program: go, args: [test] }`},
 		{"command that is text", acp("permissions: { execute: [ go test ] }"), `agents.a.permissions.execute[0]`},
-		{"shell as a command", acp("permissions: { execute: [ { program: bash } ] }"), `"bash": runs what its arguments say`},
-		{"wrapper by its path", acp("permissions: { execute: [ { program: /usr/bin/env } ] }"), `"/usr/bin/env": runs what its arguments say`},
-		{"find", acp("permissions: { execute: [ { program: find, args: [.] } ] }"), `"find": runs what its arguments say`},
-		{"word of a shell", acp("permissions: { execute: [ { program: eval } ] }"), `"eval": is a word of the shell's own`},
-		{"command of the workspace", acp("permissions: { execute: [ { program: ./test.sh } ] }"), `"./test.sh": is a path that the agent's folder decides`},
-		{"path that is not clean", acp("permissions: { execute: [ { program: /bin/../bin/make } ] }"), `is a path that the agent's folder decides`},
+		{"shell as a command", acp("permissions: { execute: [ { program: bash } ] }"), `"bash": starts any program that its arguments name`},
+		{"wrapper by its path", acp("permissions: { execute: [ { program: /usr/bin/env } ] }"), `"/usr/bin/env": starts any program that its arguments name`},
+		{"find", acp("permissions: { execute: [ { program: find, args: [.] } ] }"), `"find": starts any program that its arguments name`},
+		{"word of a shell", acp("permissions: { execute: [ { program: eval } ] }"), `"eval": is a command of the shell itself`},
+		{"command of the workspace", acp("permissions: { execute: [ { program: ./test.sh } ] }"), `"./test.sh": is a path that depends on the agent's folder`},
+		{"path that is not clean", acp("permissions: { execute: [ { program: /bin/../bin/make } ] }"), `is a path that depends on the agent's folder`},
 		{"assignment", acp("permissions: { execute: [ { program: A=1 } ] }"), `"A=1": is not the plain name of a program`},
 		{"two words", acp("permissions: { execute: [ { program: go test } ] }"), `"go test": is not the plain name of a program`},
 		{"interpreter alone", acp("permissions: { execute: [ { program: python3.12 } ] }"), `"python3.12": needs arguments`},
 		{"git alone", acp("permissions: { execute: [ { program: git } ] }"), `"git": needs arguments`},
 		{"git with settings", acp("permissions: { execute: [ { program: git, args: [-c, a=b, status] } ] }"), `has the argument "-c"`},
 		{"starter", acp("permissions: { execute: [ { program: go, args: [test, -exec=id] } ] }"), `has the argument "-exec=id"`},
-		{"every command without a sandbox", "agents: { a: { kind: acp, argv: [/bin/cat], i_know: true, permissions: { execute: allow } } }\n", `agents.a.permissions: allows every command, and nothing keeps the agent in bounds`},
+		{"every command without a sandbox", "agents: { a: { kind: acp, argv: [/bin/cat], i_know: true, permissions: { execute: allow } } }\n", `agents.a.permissions: allows every command, and the agent has no sandbox`},
 		{"everything without a sandbox", "agents: { a: { kind: acp, argv: [/bin/cat], i_know: true, permissions: allow } }\n", `agents.a.permissions: allows every command`},
 		{"commands of cli", cli("permissions: { execute: [ { program: make } ] }, " + whole), `agents.a.permissions: asks a person, and an agent of kind cli cannot ask`},
 		{"permission for all", acp("permissions: deny"), `agents.a.permissions: "deny": is not known`},
@@ -264,17 +264,17 @@ func TestLoadAgentProblems(t *testing.T) {
 		{"tool that is relative", acp("") + "tools: { path: [bin] }\n", `tools.path[0]: "bin": is not an absolute path`},
 		{"tool that is a file", acp("") + "tools: { path: [DIR/bin/opencode] }\n", `tools.path: "DIR/bin/opencode": is not a folder`},
 		{"tools that others write", acp("") + "tools: { path: [DIR/open] }\n", `DIR/open can be written by everybody`},
-		{"tools with the relay's keys", acp("") + "tools: { read: [DIR] }\n", `tools.read[0]: "DIR": holds the folder of relay.yaml, so that agents could read the relay's keys`},
+		{"tools with the relay's keys", acp("") + "tools: { read: [DIR] }\n", `tools.read[0]: "DIR": holds the folder of relay.yaml, so agents could read the relay's keys`},
 		{"tools among the workspaces", acp("") + "tools: { path: [DIR/workspaces] }\n", `or the workspace of an agent; remove it`},
-		{"tools that an agent writes", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { write: [CLONE] } } }\ntools: { path: [CLONE/.git] }\n", `could change CLONE/.git, which tools: lets all agents run`},
-		{"part of the tools that an agent writes", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { write: [CLONE/.git] } } }\ntools: { read: [CLONE] }\n", `could change CLONE, which tools: lets all agents run`},
+		{"tools that an agent writes", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { write: [CLONE] } } }\ntools: { path: [CLONE/.git] }\n", `overlaps CLONE/.git, a folder of tools: from which all agents run programs`},
+		{"part of the tools that an agent writes", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { write: [CLONE/.git] } } }\ntools: { read: [CLONE] }\n", `overlaps CLONE, a folder of tools: from which all agents run programs`},
 		{"PATH of the relay's", acp("env_from: [PATH]"), `agents.a.env_from[0]: cannot be in env_from; list the folders below tools: path:`},
-		{"tools of the whole home", acp("") + "tools: { read: [/] }\n", `tools: "/": holds your home folder, so that all agents could read it`},
+		{"tools of the whole home", acp("") + "tools: { read: [/] }\n", `tools: "/": holds your home folder, so all agents could read it`},
 		{"PATH of tools", acp("") + "tools: { env: { PATH: /bin } }\n", `tools.env.PATH: cannot be set for all agents; list the folders below tools: path:`},
 		{"bypass of all", acp("") + "tools: { env: { GOOSE_MODE: auto } }\n", `tools.env.GOOSE_MODE: lets the agent act without asking`},
 		{"setup of no program", acp("") + "repos: { local/a: { clone: CLONE, agents: [a], setup: [A=1, make] } }\n", `repos.local/a.setup: names no program; write setup: [npm, ci]`},
 		{"setup that is text", acp("") + "repos: { local/a: { clone: CLONE, agents: [a], setup: npm ci } }\n", `repos.local/a.setup: "npm ci": is not a list`},
-		{"setup without a sandbox", "agents: { a: { kind: acp, argv: [DIR/bin/opencode] } }\nrepos: { local/a: { clone: CLONE, agents: [a], setup: [make] } }\n", `repos.local/a.setup: runs what the repository says, and agent a has no sandbox`},
+		{"setup without a sandbox", "agents: { a: { kind: acp, argv: [DIR/bin/opencode] } }\nrepos: { local/a: { clone: CLONE, agents: [a], setup: [make] } }\n", `repos.local/a.setup: runs code of the repository, and agent a has no sandbox`},
 		{"template of acp", acp("format: text, prompt: stdin"), `agents.a.prompt: is a setting of kind: cli`},
 		{"shell", "agents: { a: { kind: acp, argv: [/bin/sh, -c, cat], sandbox: {} } }\n", `"/bin/sh -c": gives a command line to a shell`},
 		{"unknown without a sandbox", "agents: { a: { kind: acp, argv: [/bin/cat] } }\n", `agents.a: has no sandbox, and this relay does not know how to make this agent ask; add sandbox:`},
@@ -291,7 +291,7 @@ func TestLoadAgentProblems(t *testing.T) {
 		{"prompt twice", cli(`first: ["{prompt}", "{prompt}"], prompt: argument, format: text, sandbox: {}`), `agents.a.first: holds {prompt} more than once`},
 		{"prompt in stdin and argument", cli(`first: ["{prompt}"], ` + whole), `agents.a.first: holds {prompt} once; remove it`},
 		{"resume without a session", cli("resume: [--continue], " + whole), `agents.a.resume: holds {session} not at all`},
-		{"resume of text", cli(`resume: ["{session}"], ` + whole), `agents.a.resume: needs the id of the session, which format: text does not say`},
+		{"resume of text", cli(`resume: ["{session}"], ` + whole), `agents.a.resume: needs the id of the session, which the output of format: text does not contain`},
 		{"bypass in a template", cli("first: [--force], " + whole), `agents.a: "--force": lets the agent act without asking`},
 		{"mcp nowhere", cli("mcp: argument, " + whole), `agents.a.first: holds {mcp} not at all`},
 		{"repository", "actions: {}\nrepos: { gitlab.com/me/app: { clone: /usr, agents: [a] } }\n", `repos: "gitlab.com/me/app": is not the name of a repository`},
@@ -303,14 +303,14 @@ func TestLoadAgentProblems(t *testing.T) {
 		{"no clone", "actions: {}\nrepos: { local/a: { agents: [a] } }\n", `repos.local/a.clone: is missing`},
 		{"no agents", "actions: {}\nrepos: { local/a: { clone: CLONE, agents: [] } }\n", `repos.local/a.agents: names no agent`},
 		{"unlisted agent", "actions: {}\nrepos: { local/a: { clone: CLONE, agents: [b] } }\n", `repos.local/a.agents[0]: "b": is not listed below agents:`},
-		{"agent twice", acp("") + "repos: { local/a: { clone: CLONE, agents: [a, a] } }\n", `repos.local/a.agents[1]: "a": stands here twice`},
+		{"agent twice", acp("") + "repos: { local/a: { clone: CLONE, agents: [a, a] } }\n", `repos.local/a.agents[1]: "a": is listed twice`},
 		{"writes the relay's folder", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { write: [DIR] } } }\n", `agents.a.sandbox.write[0]`},
-		{"reads the relay's folder", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { read: [DIR] } } }\n", `so that the agent could read the relay's keys`},
+		{"reads the relay's folder", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { read: [DIR] } } }\n", `so the agent could read the relay's keys`},
 		{"reads the relay's key", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { read: [DIR/relay.yaml] } } }\n", `is a file of the relay's`},
 		{"reads another's home", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { read: [DIR/agents] } } }\n", `the home or the workspace of an agent; remove it`},
 		{"writes another's workspace", "agents: { a: { kind: acp, argv: [/bin/cat], sandbox: { write: [DIR/workspaces] } } }\n", `or the workspace of an agent; remove it`},
 		{"writes a clone", acp("") + "  b: { kind: acp, argv: [/bin/cat], sandbox: { write: [CLONE] } }\nrepos: { local/a: { clone: CLONE, agents: [a] } }\n", `agents.b.sandbox.write[0]: "CLONE": holds the clone of repository local/a`},
-		{"writes its own program", "agents: { a: { kind: acp, argv: [DIR/bin/opencode], sandbox: { write: [DIR/bin] } } }\n", `holds the program of agent a, so that the agent could change it`},
+		{"writes its own program", "agents: { a: { kind: acp, argv: [DIR/bin/opencode], sandbox: { write: [DIR/bin] } } }\n", `holds the program of agent a, so the agent could change it`},
 		{"an action writes an agent", "agents: { a: { kind: acp, argv: [DIR/bin/opencode] } }\nactions: { x: { argv: [/bin/cat], sandbox: { write: [DIR/bin] } } }\n", `actions.x.sandbox.write[0]: "DIR/bin": holds the program of agent a`},
 	}
 	for _, tt := range tests {

@@ -118,7 +118,7 @@ func (r *configReader) judgeAgent(n *yaml.Node, at string, a Agent, found map[st
 			refuse("", "has no sandbox, and this relay does not know how to make this agent ask", "add sandbox: { read: [/usr], network: true }, or i_know: true")
 		}
 		if p := a.Permissions; a.Sandbox == nil && (p.Execute == PermitAllow || p.Other == PermitAllow) {
-			refuse(".permissions", "allows every command, and nothing keeps the agent in bounds", "add a sandbox, or write execute: ask, other: ask, or execute: [ { program: go, args: [test] } ]")
+			refuse(".permissions", "allows every command, and the agent has no sandbox", "add a sandbox, or write execute: ask, other: ask, or execute: [ { program: go, args: [test] } ]")
 		}
 	case AgentCLI:
 		r.judgeTemplate(n, at, a, found)
@@ -141,7 +141,7 @@ func (r *configReader) judgeTemplate(n *yaml.Node, at string, a Agent, found map
 		refuse(".permissions", "asks a person, and an agent of kind cli cannot ask", "write allow, or remove it; the sandbox says what the agent may do")
 	}
 	if a.Sandbox == nil {
-		refuse(".sandbox", "is missing", "write sandbox: { read: [/usr], network: true }; an agent of kind cli asks nothing, so that only a sandbox keeps it in bounds")
+		refuse(".sandbox", "is missing", "write sandbox: { read: [/usr], network: true }; an agent of kind cli never asks, so only a sandbox limits it")
 	}
 	for key, advice := range map[string]string{"format": "write text, claude-stream-json, codex-json or cursor-stream-json", "prompt": "write prompt: argument or prompt: stdin"} {
 		if !found[key] {
@@ -185,8 +185,8 @@ func (r *configReader) judgePlaces(n *yaml.Node, at string, t *Template, found m
 		}
 	}
 	if found["resume"] && t.Format == FormatText && !slices.Contains(t.First, SessionPlace) {
-		r.report(Problem{Line: n.Line, Key: at + ".resume"}, trust.Because("needs the id of the session, which format: text does not say",
-			"add "+SessionPlace+" to first, so that the relay chooses it, or remove resume"))
+		r.report(Problem{Line: n.Line, Key: at + ".resume"}, trust.Because("needs the id of the session, which the output of format: text does not contain",
+			"add "+SessionPlace+" to first, so that the relay chooses the id, or remove resume"))
 	}
 }
 
@@ -320,10 +320,10 @@ func (r *configReader) judgeRepos() {
 				r.report(place, trust.Because("is not listed below agents:", "add it there, or correct the name"))
 			}
 			if slices.Contains(agents[:i], agent) {
-				r.report(place, trust.Because("stands here twice", "keep one of them"))
+				r.report(place, trust.Because("is listed twice", "keep one of them"))
 			}
 			if a := r.config.Agents[agent]; r.config.Repos[name].Setup != nil && a.Argv != nil && a.Sandbox == nil && !a.IKnow {
-				r.report(Problem{Key: "repos." + name + ".setup"}, trust.Because("runs what the repository says, and agent "+agent+" has no sandbox to keep it in bounds", "add a sandbox to the agent, or remove setup"))
+				r.report(Problem{Key: "repos." + name + ".setup"}, trust.Because("runs code of the repository, and agent "+agent+" has no sandbox to limit it", "add a sandbox to the agent, or remove setup"))
 			}
 		}
 	}

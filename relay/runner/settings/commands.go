@@ -53,11 +53,11 @@ func (c Command) check() (reason, remedy string) {
 	case !plainProgram.MatchString(c.Program):
 		return "is not the plain name of a program", "write a name such as go, or an absolute path, of letters, digits and ._+-"
 	case strings.Contains(c.Program, "/") && (!filepath.IsAbs(c.Program) || filepath.Clean(c.Program) != c.Program):
-		return "is a path that the agent's folder decides", "write a name such as go, or a clean absolute path"
+		return "is a path that depends on the agent's folder", "write a name such as go, or a clean absolute path"
 	case slices.Contains(builtins, name):
-		return "is a word of the shell's own", "name a program"
+		return "is a command of the shell itself", "name a program"
 	case slices.Contains(starters, name) || slices.Contains(starters, base):
-		return "runs what its arguments say, so that the rule would allow everything", "name the program that it would start"
+		return "starts any program that its arguments name, so the rule would allow everything", "name the program that it would start"
 	case len(c.Args) == 0 && (slices.Contains(interpreters, name) || slices.Contains(interpreters, base)):
 		return "needs arguments: alone it would allow everything", "add args, such as args: [test]"
 	}

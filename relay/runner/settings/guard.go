@@ -32,7 +32,7 @@ func (r *configReader) approval(n *yaml.Node, at string, into *Approval) {
 		return
 	}
 	if text != ApproveNever && text != ApproveEach {
-		r.reject(n, at, "is no way to approve", "write never, each, or once per 24h")
+		r.reject(n, at, "is not a way to approve", "write never, each, or once per 24h")
 	}
 	into.Mode = text
 }
@@ -164,12 +164,12 @@ func (r *configReader) keepApart() {
 	for name, agent := range r.config.Agents {
 		guardProgram(guarded, agent.Argv, "the program of agent "+name)
 	}
-	r.outOf(own, "tools.path", r.tools.path, "so that agents could read the relay's keys")
-	r.outOf(own, "tools.read", r.tools.read, "so that agents could read the relay's keys")
+	r.outOf(own, "tools.path", r.tools.path, "so agents could read the relay's keys")
+	r.outOf(own, "tools.read", r.tools.read, "so agents could read the relay's keys")
 	r.outOfState("tools", slices.Concat(r.tools.path, r.tools.read))
 	for _, id := range sorted(r.config.Actions) {
 		if s := r.config.Actions[id].Sandbox; s != nil {
-			r.outOf(guarded, "actions."+id+".sandbox.write", s.Write, "so that the action could change what may run")
+			r.outOf(guarded, "actions."+id+".sandbox.write", s.Write, "so the action could change what may run")
 			r.outOfTools("actions."+id+".sandbox.write", s.Write)
 		}
 	}
@@ -178,9 +178,9 @@ func (r *configReader) keepApart() {
 	}
 	for _, name := range sorted(r.config.Agents) {
 		if s := r.config.Agents[name].Sandbox; s != nil {
-			r.outOf(guarded, "agents."+name+".sandbox.write", s.Write, "so that the agent could change it")
+			r.outOf(guarded, "agents."+name+".sandbox.write", s.Write, "so the agent could change it")
 			r.outOfTools("agents."+name+".sandbox.write", s.Write)
-			r.outOf(own, "agents."+name+".sandbox.read", s.Read, "so that the agent could read the relay's keys")
+			r.outOf(own, "agents."+name+".sandbox.read", s.Read, "so the agent could read the relay's keys")
 			r.outOfState("agents."+name+".sandbox", slices.Concat(s.Read, s.Write))
 		}
 	}
@@ -213,7 +213,7 @@ func (r *configReader) outOfTools(at string, list []string) {
 	for i, path := range list {
 		for _, tool := range slices.Concat(r.tools.path, r.tools.read) {
 			if trust.Within(tool, path) || trust.Within(path, tool) {
-				r.report(Problem{Key: fmt.Sprintf("%s[%d]", at, i), Value: path}, trust.Because("could change "+tool+", which tools: lets all agents run", "name a folder beside it"))
+				r.report(Problem{Key: fmt.Sprintf("%s[%d]", at, i), Value: path}, trust.Because("overlaps "+tool+", a folder of tools: from which all agents run programs", "name a folder beside it"))
 			}
 		}
 	}
@@ -269,7 +269,7 @@ func (r *configReader) redact(n *yaml.Node, at string, secrets []string) ([]stri
 			continue
 		}
 		if !strings.HasPrefix(element.Value, "${") || !strings.HasSuffix(element.Value, "}") || strings.Contains(element.Value, ":-") {
-			r.rejectHidden(element, place, "is not a reference", "write ${NAME} or ${file:path}, so that the secret does not stand here")
+			r.rejectHidden(element, place, "is not a reference", "write ${NAME} or ${file:path}, so that the secret is not in this file")
 			continue
 		}
 		text, ok := r.scalar(element, place)
@@ -277,7 +277,7 @@ func (r *configReader) redact(n *yaml.Node, at string, secrets []string) ([]stri
 		case !ok:
 		case len(text) < output.MinSecret:
 			r.rejectHidden(element, place, fmt.Sprintf("has %d characters", len(text)),
-				fmt.Sprintf("shorter than %d it would blacken ordinary text; remove it", output.MinSecret))
+				fmt.Sprintf("remove it; a secret of fewer than %d characters would also hide ordinary text", output.MinSecret))
 		default:
 			secrets = append(secrets, text)
 		}

@@ -220,7 +220,7 @@ func (r *configReader) pairs(n *yaml.Node, at string, each func(key, value *yaml
 		case key.Kind != yaml.ScalarNode || key.Tag == "!!merge":
 			r.report(Problem{Line: key.Line, Key: at}, trust.Because("has a key that is not a plain word", "write the keys out"))
 		case seen[key.Value]:
-			r.report(Problem{Line: key.Line, Key: path}, trust.Because("stands here twice", "keep one of them"))
+			r.report(Problem{Line: key.Line, Key: path}, trust.Because("is here twice", "keep one of them"))
 		default:
 			seen[key.Value] = true
 			each(key, value, path)

@@ -121,13 +121,13 @@ func TestLoadProblems(t *testing.T) {
 		{"no actions", "token: " + token + "\n", `: actions: is missing; list what may run`},
 		{"unknown key", base + "relay: x\n", `: relay: is not a known key; use one of listen, token, actions, tools, agents, repos, limits, state, journal, redact`},
 		{"case of a key", base + "Listen: 127.0.0.1:1\n", `:3: Listen: is not a known key`},
-		{"key twice", base + "actions: {}\n", `:3: actions: stands here twice`},
+		{"key twice", base + "actions: {}\n", `:3: actions: is here twice`},
 		{"merge key", base + "  a: { <<: { argv: [/bin/echo] } }\n", `:3: actions.a: has a key that is not a plain word`},
 		{"alias", "listen: &x 127.0.0.1:1\ntoken: *x\nactions: {}\n", `:2: token: is not a single value`},
 		{"too many actions", base + actions(wire.MaxOffers+1), `:3: actions: lists 513 actions; a bridge takes at most 512 from one relay; remove some, or run a second relay`},
 		{"an argument too long", base + "  a: { argv: [/bin/echo, " + strings.Repeat("x", 128<<10) + "] }\n", `:3: actions.a: has an argument or a variable of 131072 bytes; a program cannot be started with one of 131072 bytes or more; put the text into a file`},
 		{"a variable too long", action("env: { LONG: " + strings.Repeat("x", 128<<10-5) + " }"), `:3: actions.a: has an argument or a variable of 131072 bytes`},
-		{"arguments too many", base + "  a: { argv: [/bin/echo" + strings.Repeat(", "+strings.Repeat("x", 100<<10), 8) + "] }\n", `:3: actions.a: has arguments and variables of 819218 bytes together; a program is started with at most 786432`},
+		{"arguments too many", base + "  a: { argv: [/bin/echo" + strings.Repeat(", "+strings.Repeat("x", 100<<10), 8) + "] }\n", `:3: actions.a: has arguments and variables of 819218 bytes together; a program can get at most 786432`},
 		{"memory of thousands", action("memory: 512MB"), `:3: actions.a.memory: "512MB": is not a size in range; write a whole number with KiB, MiB or GiB, such as 512MiB; from 16777216 to`},
 		{"memory of half", action("memory: 1.5GiB"), `"1.5GiB": is not a size in range`},
 		{"memory for nothing", action("memory: 1MiB"), `"1MiB": is not a size in range`},
@@ -168,7 +168,7 @@ func TestLoadProblems(t *testing.T) {
 		{"shell flags joined", base + "  a: { argv: [/bin/bash, -euxc, echo] }\n", `gives a command line to a shell`},
 		{"shell after options", base + "  a: { argv: [/bin/bash, -o, pipefail, --norc, -c, echo] }\n", `gives a command line to a shell`},
 		{"shell behind env", base + "  a: { argv: [/usr/bin/env, -i, bash, -c, echo] }\n", `"bash -c": gives a command line`},
-		{"env splits", base + "  a: { argv: [/usr/bin/env, -S, bash -c echo] }\n", `as good as sh`},
+		{"env splits", base + "  a: { argv: [/usr/bin/env, -S, bash -c echo] }\n", `works like sh`},
 		{"i_know false", action("i_know: maybe"), `i_know: "maybe": is neither true nor false`},
 		{"relative dir", action("dir: home"), `:3: actions.a.dir: "home": is not an absolute path`},
 		{"no such dir", action("dir: /no/such"), `actions.a.dir: "/no/such": does not exist`},
@@ -194,7 +194,7 @@ func TestLoadProblems(t *testing.T) {
 		{"journal below a file", base + "journal: relay.yaml/j\n", `relay.yaml is a file; correct the path`},
 		{"journal as list", base + "journal: [a]\n", `:3: journal: is not a single value`},
 		{"unknown limit", base + "limits: { per_hour: 3 }\n", `limits.per_hour: is not a known key; use one of concurrent, queue, per_minute, per_day, approval_wait`},
-		{"approval", action("approval: always"), `:3: actions.a.approval: "always": is no way to approve; write never, each, or once per 24h`},
+		{"approval", action("approval: always"), `:3: actions.a.approval: "always": is not a way to approve; write never, each, or once per 24h`},
 		{"approval period", action("approval: once per 1s"), `:3: actions.a.approval: "once per 1s": is not a period in range`},
 		{"approver", action("approval: each, approve_by: agent"), `:3: actions.a.approve_by: "agent": is not known; write machine or bridge or either`},
 		{"digest", action("sha256: abc"), `:3: actions.a.sha256: "abc": is not a SHA-256 digest; write the 64 hex digits`},
@@ -203,7 +203,7 @@ func TestLoadProblems(t *testing.T) {
 		{"sandbox path", action("sandbox: { read: [home] }"), `:3: actions.a.sandbox.read[0]: "home": is not an absolute path`},
 		{"sandbox path with dots", action("sandbox: { read: [/etc/../root] }"), `is not an absolute path without . and ..`},
 		{"sandbox without path", action("sandbox: { write: [/no/such] }"), `:3: actions.a.sandbox.write[0]: "/no/such": does not exist`},
-		{"sandbox over everything", action("sandbox: { write: [/] }"), `actions.a.sandbox.write[0]: "/": holds the program of action a, so that the action could change what may run; name a folder beside it`},
+		{"sandbox over everything", action("sandbox: { write: [/] }"), `actions.a.sandbox.write[0]: "/": holds the program of action a, so the action could change what may run; name a folder beside it`},
 		{"secret in the file", base + "redact: [hunter2-hunter2]\n", `:3: redact[0]: "(hidden)": is not a reference; write ${NAME} or ${file:path}`},
 		{"secret with a default", base + "redact: ['${X:-hunter2-hunter2}']\n", `is not a reference`},
 		{"broken pattern", base + "redact: [ { pattern: 'a(' } ]\n", `:3: redact[0].pattern: "a(": is not a regular expression`},
@@ -346,7 +346,7 @@ func TestWhoCanReadTheTokenInTheFile(t *testing.T) {
 		for _, mode := range []os.FileMode{0o640, 0o604} {
 			must(t, os.Chmod(path, mode))
 			_, err := settings.Load(path, env)
-			want := fmt.Sprintf("token: \"(hidden)\": stands in this file itself, and %s can be read by others (mode %04o); run: chmod go-r %s, or write token: ${file:relay.token}", path, mode, path)
+			want := fmt.Sprintf("token: \"(hidden)\": is written in this file itself, and %s can be read by others (mode %04o); run: chmod go-r %s, or write token: ${file:relay.token}", path, mode, path)
 			if refused != (err != nil && strings.Contains(err.Error(), want)) || err != nil && strings.Contains(err.Error(), token) {
 				t.Errorf("%s with mode %o: %v", value, mode, err)
 			}

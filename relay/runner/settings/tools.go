@@ -42,7 +42,7 @@ func (r *configReader) readTools(n *yaml.Node, at string) {
 	home, _ := r.outside.env("HOME")
 	for _, dir := range slices.Concat(t.path, t.read) {
 		if filepath.IsAbs(home) && trust.Within(resolve(home), dir) {
-			r.report(Problem{Line: n.Line, Key: at, Value: dir}, trust.Because("holds your home folder, so that all agents could read it", "name the folders of the programs"))
+			r.report(Problem{Line: n.Line, Key: at, Value: dir}, trust.Because("holds your home folder, so all agents could read it", "name the folders of the programs"))
 		}
 	}
 }

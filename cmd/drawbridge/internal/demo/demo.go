@@ -100,14 +100,14 @@ func (s *stage) end(ctx context.Context, client *api.Client, show *timeline) err
 	if len(problems) > 0 {
 		return fmt.Errorf("the demo did not go as expected:\n  %s", strings.Join(problems, "\n  "))
 	}
-	show.say(fmt.Sprintf("\nEverything that was expected happened, each thing once, in %.1f s. What was not allowed did not happen.\nNext: drawbridge init, or look at this one with drawbridge demo --keep.\n", time.Since(show.start).Seconds()))
+	show.say(fmt.Sprintf("\nEach expected step happened exactly once, in %.1f s. Nothing that the allowlist refuses happened.\nNext: drawbridge init, or look at this one with drawbridge demo --keep.\n", time.Since(show.start).Seconds()))
 	return nil
 }
 
 const opening = `A simulated cloud, a bridge and a relay are running on this machine, each as a process of its own.
-The orchestrator "main" can only write text. The allowlist holds github.com/me/my-app, github.com/acme/* and three
-actions on this machine, one of which waits for a person; the relay, which joined with a token, dials out and listens nowhere,
-has its own list and wants that person's word too. Everything else is refused.
+The orchestrator "main" can only write text. The allowlist has github.com/me/my-app, github.com/acme/* and three
+actions on this machine. One of the actions needs a person's approval. The relay has its own list, and needs that approval, too.
+The relay joined with a token. It dials the bridge and opens no port. The bridge refuses everything else.
 
 `
 
@@ -183,11 +183,11 @@ func (s *stage) hold() (string, error) {
 func (s *stage) writeFiles() error {
 	tar, err := exec.LookPath("tar")
 	if err != nil {
-		return errors.New("the demo backs up a folder with tar, and there is none on this machine")
+		return errors.New("the demo needs the program tar, which is not on PATH; install tar, and start the demo again")
 	}
 	echo, err := exec.LookPath("echo")
 	if err != nil {
-		return errors.New("the demo needs the program echo, and there is none on this machine")
+		return errors.New("the demo needs the program echo, which is not on PATH; install echo, and start the demo again")
 	}
 	if err := os.Mkdir(filepath.Join(s.dir, "work"), 0o700); err != nil {
 		return err

@@ -339,7 +339,7 @@ func (s *stage) verify(ctx context.Context, client *api.Client) (problems []stri
 		}
 	}
 	if info, err := os.Stat(filepath.Join(s.dir, "backup.tgz")); err != nil || info.Size() == 0 {
-		problems = append(problems, "the backup is not there")
+		problems = append(problems, "backup.tgz is missing or empty")
 	}
 	more, err := s.verifyEvents(ctx, client)
 	return append(problems, more...), err

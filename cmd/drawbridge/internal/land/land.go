@@ -65,7 +65,7 @@ func Look(ctx context.Context, store *workspace.Store, agent, home string) (Work
 	case ctx.Err() != nil:
 		return w, context.Cause(ctx)
 	case err != nil:
-		w.Notes = append(w.Notes, fmt.Sprintf("the newest commits stay in the workspace: %v", err))
+		w.Notes = append(w.Notes, fmt.Sprintf("the newest commits are only in the workspace, not in your clone: %v", err))
 	}
 	w.Notes = append(w.Notes, fetched.Notes...)
 	state, err := space.State(ctx)
@@ -102,7 +102,7 @@ func (w Work) Into(ctx context.Context) (string, error) {
 	if bare, err := w.line(ctx, "rev-parse", "--is-bare-repository"); err != nil {
 		return "", err
 	} else if bare == "true" {
-		return "", fmt.Errorf("%s has no working tree; work with %s in a clone of it", w.Clone, w.Ref)
+		return "", fmt.Errorf("%s is a bare repository; clone it, and use the branch %s in that clone", w.Clone, w.Ref)
 	}
 	branch, err := w.line(ctx, "symbolic-ref", "--quiet", "--short", "HEAD")
 	if err == nil {
@@ -110,11 +110,11 @@ func (w Work) Into(ctx context.Context) (string, error) {
 	}
 	at := local.Quoted(w.Clone)
 	for _, folder := range []string{"rebase-merge", "rebase-apply"} {
-		if at, err := w.line(ctx, "rev-parse", "--path-format=absolute", "--git-path", folder); err == nil && exists(at) {
+		if state, err := w.line(ctx, "rev-parse", "--path-format=absolute", "--git-path", folder); err == nil && exists(state) {
 			return "", fmt.Errorf("%s is in the middle of a rebase; finish it first: git -C %s rebase --continue, or --abort", w.Clone, at)
 		}
 	}
-	return "", fmt.Errorf("%s is on no branch; go to one first: git -C %s switch BRANCH", w.Clone, at)
+	return "", fmt.Errorf("%s has no branch checked out; check one out first: git -C %s switch BRANCH", w.Clone, at)
 }
 
 func exists(file string) bool {
@@ -180,7 +180,7 @@ func (w Work) undo(ctx context.Context, failed error) error {
 	out, err := w.git(ctx, "diff", "--name-only", "--diff-filter=U", "-z")
 	files := strings.Split(strings.TrimRight(out, "\x00"), "\x00")
 	if _, undone := w.git(ctx, "merge", "--abort"); undone != nil {
-		return fmt.Errorf("%w; the merge is half done: git -C %s merge --abort takes it back", failed, local.Quoted(w.Clone))
+		return fmt.Errorf("%w; the merge is half done; to undo it: git -C %s merge --abort", failed, local.Quoted(w.Clone))
 	}
 	if err != nil || files[0] == "" {
 		return fmt.Errorf("nothing was merged: %w", failed)

@@ -130,7 +130,7 @@ func TestInto(t *testing.T) {
 		t.Errorf("%q, %v", into, err)
 	}
 	c.git("switch", "-q", "--detach")
-	if _, err := c.work.Into(t.Context()); err == nil || !strings.Contains(err.Error(), "is on no branch; go to one first: git -C ") {
+	if _, err := c.work.Into(t.Context()); err == nil || !strings.Contains(err.Error(), "has no branch checked out; check one out first: git -C ") {
 		t.Error(err)
 	}
 	c.commit("both", "other")
@@ -143,7 +143,7 @@ func TestInto(t *testing.T) {
 		t.Error(err)
 	}
 	c.git("config", "core.bare", "true")
-	if _, err := c.work.Into(t.Context()); err == nil || !strings.Contains(err.Error(), "has no working tree; work with drawbridge/ada-123456 in a clone of it") {
+	if _, err := c.work.Into(t.Context()); err == nil || !strings.Contains(err.Error(), "is a bare repository; clone it, and use the branch drawbridge/ada-123456 in that clone") {
 		t.Error(err)
 	}
 }

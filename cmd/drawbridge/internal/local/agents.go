@@ -135,7 +135,7 @@ func (m Machine) one(k kind) (*Agent, string) {
 	if path := toolchain.Find(m.Path, k.program); path != "" {
 		a, note := m.entry(k, path, fmt.Sprintf(k.cli, text(path)))
 		if k.better != "" {
-			note = strings.TrimPrefix(note+"; ", "; ") + "without its adapter the agent cannot ask; to install that: " + k.better
+			note = strings.TrimPrefix(note+"; ", "; ") + "without its adapter, the agent cannot ask you before it acts; to install the adapter: " + k.better
 		}
 		return a, note
 	}
@@ -151,7 +151,7 @@ func (m Machine) entry(k kind, path, head string) (*Agent, string) {
 	_, forced := settings.Agent{Kind: settings.AgentACP, Argv: []string{path}}.Forced()
 	cli := strings.Contains(head, "kind: cli")
 	if !m.Sandbox && (cli || !forced) {
-		return nil, fmt.Sprintf("%s is not listed: this machine has no sandbox, and the relay does not know how to make this agent ask. To list it all the same, write an entry with i_know: true", path)
+		return nil, fmt.Sprintf("%s is not listed: this machine has no sandbox, and the relay cannot make this agent ask before it acts. To run the agent without both, write an entry with i_know: true into relay.yaml", path)
 	}
 	env, read := m.needs(path)
 	a.Entry = "  " + k.name + ":\n" + head

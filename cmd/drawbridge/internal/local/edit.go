@@ -40,7 +40,7 @@ func Edit(path string, change func([]byte) ([]byte, error), judge func(trial str
 	}
 	after, err := change(before)
 	if err != nil {
-		return fmt.Errorf("%s %w; edit it by hand, and start again", path, err)
+		return fmt.Errorf("this program cannot edit %s, so edit the file by hand, and start again: the file %w", path, err)
 	}
 	trial := path + ".new"
 	if err := errors.Join(os.WriteFile(trial, after, 0o600), os.Chmod(trial, stat.Mode().Perm())); err != nil {
@@ -48,7 +48,7 @@ func Edit(path string, change func([]byte) ([]byte, error), judge func(trial str
 	}
 	if err := judge(trial); err != nil {
 		_ = os.Remove(trial)
-		return fmt.Errorf("%s could not be extended and stays as it is; edit it by hand, and start again: %w", path, err)
+		return fmt.Errorf("the change would make %s invalid, so the file stays as it is; edit the file by hand, and start again: %w", path, err)
 	}
 	return os.Rename(trial, path)
 }
@@ -105,7 +105,7 @@ func insert(file []byte, node *yaml.Node, entry string) ([]byte, error) {
 		line := lines[first.Line-1]
 		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
 		if sequence && !strings.HasPrefix(strings.TrimLeft(line, " "), "-") {
-			return nil, fmt.Errorf("is written in a way that cannot be extended at line %d", first.Line)
+			return nil, fmt.Errorf("has a list at line %d that this program cannot extend", first.Line)
 		}
 		if sequence {
 			entry = "- " + entry
@@ -124,7 +124,7 @@ func fill(lines []string, node *yaml.Node, entry string) ([]byte, error) {
 			return []byte(strings.Join(lines, "")), nil
 		}
 	}
-	return nil, fmt.Errorf("holds nothing that can be extended at line %d", node.Line)
+	return nil, fmt.Errorf("has a value at line %d that this program cannot extend", node.Line)
 }
 
 // splice puts text at a place that counts from 1.
@@ -191,7 +191,7 @@ func AllowCommand(file []byte, agent string, c settings.Command) ([]byte, error)
 	case entry.Kind != yaml.MappingNode:
 		return nil, fmt.Errorf("has no agent %s", agent)
 	case execute.Value == "allow" || permissions.Value == "allow":
-		return nil, fmt.Errorf("lets agent %s run every command", agent)
+		return nil, fmt.Errorf("already lets agent %s run every command", agent)
 	case execute.Kind == yaml.SequenceNode:
 		return insert(file, execute, rule)
 	case execute.Kind == yaml.ScalarNode:
@@ -223,7 +223,7 @@ func document(file []byte) (*yaml.Node, error) {
 		return nil, fmt.Errorf("cannot be read: %w", err)
 	}
 	if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("does not hold a mapping")
+		return nil, fmt.Errorf("is not a YAML mapping")
 	}
 	return doc.Content[0], nil
 }
@@ -250,5 +250,5 @@ func AddBlock(file []byte, entry, key string) ([]byte, error) {
 		lines[node.Line-1] = strings.TrimRight(line[:node.Column-1]+rest, " \n") + "\n" + entry
 		return []byte(strings.Join(lines, "")), nil
 	}
-	return nil, fmt.Errorf("holds %s in a way that cannot be extended at line %d; add there:\n%s", key, node.Line, entry)
+	return nil, fmt.Errorf("has %s at line %d in a form that this program cannot extend; add there:\n%s", key, node.Line, entry)
 }

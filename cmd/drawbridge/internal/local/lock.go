@@ -15,7 +15,7 @@ import (
 const LockName = "up.lock"
 
 // ErrRuns means that another process runs the bridge and the relay of a folder.
-var ErrRuns = errors.New("another drawbridge up runs here")
+var ErrRuns = errors.New("another drawbridge up already runs")
 
 // Lock is the right to run the bridge and the relay of a folder.
 type Lock struct{ file *os.File }

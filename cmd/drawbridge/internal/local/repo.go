@@ -50,14 +50,14 @@ func FindRepo(ctx context.Context, path string, listed map[string]settings.Repo)
 	}
 	r := Repo{Clone: clone, Name: "local/" + LocalName(filepath.Base(clone))}
 	if wish != "" {
-		r.Note = fmt.Sprintf("%s is the clone at %s already", wish, listed[wish].Clone)
+		r.Note = fmt.Sprintf("%s is already the name of the clone at %s", wish, listed[wish].Clone)
 	}
 	for base, n := r.Name, 2; ; n++ {
 		other, taken := listed[r.Name]
 		if !taken {
 			return r, nil
 		}
-		r.Note = fmt.Sprintf("%s is the clone at %s already", r.Name, other.Clone)
+		r.Note = fmt.Sprintf("%s is already the name of the clone at %s", r.Name, other.Clone)
 		r.Name = fmt.Sprintf("%s-%d", base, n)
 	}
 }
@@ -71,7 +71,7 @@ func root(ctx context.Context, path string) (string, error) {
 	top, err := git(ctx, abs, "rev-parse", "--show-toplevel")
 	if err != nil || top == "" {
 		if top, err = git(ctx, abs, "rev-parse", "--absolute-git-dir"); err == nil && filepath.Base(top) == ".git" {
-			err = errors.New("it names a folder inside .git")
+			err = errors.New("it is inside a .git folder")
 		}
 	}
 	if errors.Is(err, exec.ErrNotFound) {

@@ -125,13 +125,13 @@ func (m Machine) behind(path string) (read []string, env []settings.EnvVar, note
 	case filepath.Base(real) == "rustup": // cargo and others by their names; beside it there may be the person's tokens
 		home := m.rustup()
 		if home == "" {
-			return nil, nil, "the toolchains of rustup are not found; set RUSTUP_HOME"
+			return nil, nil, "rustup has no toolchains in RUSTUP_HOME or ~/.rustup; set RUSTUP_HOME to their folder"
 		}
 		return []string{home}, []settings.EnvVar{{Name: "RUSTUP_HOME", Value: home}}, ""
 	case filepath.Base(dir) == "shims" && strings.HasSuffix(filepath.Base(manager), "env"): // pyenv, rbenv: a shim says where its manager is
 		read = []string{manager}
 	case filepath.Base(dir) == "shims", strings.Contains(filepath.Base(real), "shim"):
-		return nil, nil, dir + " holds shims of a version manager, which looks for its files in your home; put the folder of the program itself into PATH"
+		return nil, nil, dir + " holds shims of a version manager, and shims need files of your home that agents cannot read; put the folder of the program itself into PATH"
 	case !trust.Within(m.home(path), dir):
 		read = []string{m.home(path)}
 	}

@@ -25,7 +25,7 @@ func Disks(cfg *config.Bridge, least uint64) (out []Finding) {
 	for _, folder := range slices.Compact(folders) {
 		var s syscall.Statfs_t
 		if err := syscall.Statfs(folder, &s); err != nil {
-			out = append(out, Finding{What: "disk of " + folder, Detail: "cannot be looked at: " + err.Error() + "; correct the path in bridge.yaml"})
+			out = append(out, Finding{What: "disk of " + folder, Detail: "cannot be examined: " + err.Error() + "; correct the path in bridge.yaml"})
 			continue
 		}
 		out = append(out, diskFinding(folder, uint64(s.Bavail)*uint64(s.Bsize), least))
@@ -48,7 +48,7 @@ func existing(folder string) string {
 func diskFinding(folder string, free, least uint64) Finding {
 	f := Finding{What: "disk of " + folder, OK: free >= least, Detail: fmt.Sprintf("has %d MiB free", free>>20)}
 	if !f.OK {
-		f.Detail = fmt.Sprintf("is nearly full: %d MiB are free; free at least %d MiB, or the bridge refuses what it cannot record", free>>20, least>>20)
+		f.Detail = fmt.Sprintf("is nearly full: %d MiB are free; make at least %d MiB free, or the bridge refuses work that it cannot record", free>>20, least>>20)
 	}
 	return f
 }

@@ -13,7 +13,7 @@ func TestNearlyFullDisk(t *testing.T) {
 	t.Parallel()
 	const leastFree = 512 << 20
 	for free, want := range map[uint64]string{
-		0:             "is nearly full: 0 MiB are free; free at least 512 MiB",
+		0:             "is nearly full: 0 MiB are free; make at least 512 MiB free",
 		leastFree - 1: "is nearly full: 511 MiB are free",
 		leastFree:     "has 512 MiB free",
 		1 << 50:       "has 1073741824 MiB free",

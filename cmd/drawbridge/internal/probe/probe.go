@@ -54,7 +54,7 @@ func database(ctx context.Context, cfg *config.Bridge) Finding {
 		f.Detail = textOf(err)
 		return f
 	}
-	f.OK, f.Detail = true, "nothing keeps this program from opening it"
+	f.OK, f.Detail = true, "this program can open it"
 	return f
 }
 
@@ -86,17 +86,17 @@ func textOf(err error) string {
 func publicURL(ctx context.Context, cfg *config.Bridge) Finding {
 	f := Finding{What: "public_url"}
 	if cfg.PublicURL == "" {
-		f.OK, f.Detail = true, "not set: completions are learned by asking, webhooks are not used"
+		f.OK, f.Detail = true, "not set: the bridge polls for completions and gets no webhooks"
 		return f
 	}
 	status, err := getStatus(ctx, cfg.PublicURL+"/health")
 	switch {
 	case err != nil:
-		f.Detail = fmt.Sprintf("%s does not answer (%v); is the bridge running, and does this address lead to it?", cfg.PublicURL, err)
+		f.Detail = fmt.Sprintf("%s does not answer (%v); start the bridge (drawbridge serve), or correct the address", cfg.PublicURL, err)
 	case status != http.StatusOK:
-		f.Detail = fmt.Sprintf("%s/health answers with HTTP %d; does this address lead to the bridge?", cfg.PublicURL, status)
+		f.Detail = fmt.Sprintf("%s/health answers with HTTP %d; correct public_url, which must lead to the bridge", cfg.PublicURL, status)
 	case cfg.Split() && leadsToOperator(ctx, cfg.PublicURL):
-		f.Detail = cfg.PublicURL + " leads to the operator's address; point it at listen (" + cfg.Listen + "), so that strangers cannot reach your API, and agents, webhooks and relays can reach the bridge"
+		f.Detail = cfg.PublicURL + " leads to the operator's address; point it at listen (" + cfg.Listen + "), which serves agents, webhooks and relays, but not your API"
 	default:
 		f.OK, f.Detail = true, cfg.PublicURL+" leads to a bridge"
 	}
@@ -131,7 +131,7 @@ func calledRelay(ctx context.Context, name string, r config.Relay) Finding {
 	case err != nil:
 		f.Detail = fmt.Sprintf("does not answer at %s; start it with `drawbridge-relay run`", r.URL)
 	case status != http.StatusOK:
-		f.Detail = fmt.Sprintf("%s/health answers with HTTP %d; is this a relay?", r.URL, status)
+		f.Detail = fmt.Sprintf("%s/health answers with HTTP %d; correct the url of this relay in bridge.yaml", r.URL, status)
 	default:
 		f.OK, f.Detail = true, "answers at "+r.URL
 	}
@@ -175,9 +175,9 @@ func runningBridge(ctx context.Context, cfg *config.Bridge) (out []Finding) {
 	defer client.Close()
 	if err := client.Health(ctx); err != nil {
 		if cfg.Split() && leadsToOperator(ctx, cfg.DoorURL()) {
-			return []Finding{{What: "the running bridge", Detail: "does not know operator.listen yet and serves your API at " + cfg.Listen + "; restart it (drawbridge serve)"}}
+			return []Finding{{What: "the running bridge", Detail: "started before operator.listen was set, and still serves your API at " + cfg.Listen + "; restart it (drawbridge serve)"}}
 		}
-		return []Finding{{What: "the running bridge", OK: true, Detail: "no bridge answers at " + cfg.OperatorAddr() + ", so nobody can tell yet which relays are enrolled"}}
+		return []Finding{{What: "the running bridge", OK: true, Detail: "no bridge answers at " + cfg.OperatorAddr() + ", so this check leaves out enrolled relays; to check them, start the bridge (drawbridge serve)"}}
 	}
 	status, err := client.Status(ctx)
 	switch {
@@ -243,11 +243,11 @@ func enrolled(ctx context.Context, client *api.Client, name string, wanted []str
 	r, err := client.Relay(ctx, name)
 	switch {
 	case bridge.KindOf(err) == bridge.NotFound:
-		f.Detail = fmt.Sprintf("is neither enrolled nor configured; enrol it with `drawbridge relay token %s`", name)
+		f.Detail = fmt.Sprintf("is neither enrolled nor configured; enroll it with `drawbridge relay token %s`", name)
 	case err != nil:
 		f.Detail = textOf(err)
 	case r.State == "revoked":
-		f.Detail = fmt.Sprintf("is revoked; enrol it again with `drawbridge relay token %s`, or remove its actions from the allowlist", name)
+		f.Detail = fmt.Sprintf("is revoked; enroll it again with `drawbridge relay token %s`, or remove its actions from the allowlist", name)
 	case r.Connected == nil:
 		f.Detail = fmt.Sprintf("is %s; start it there with `drawbridge-relay run`", r.State)
 	case r.Outdated != nil:

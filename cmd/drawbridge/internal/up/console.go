@@ -222,7 +222,7 @@ func (c *console) typed(ctx context.Context, line typed) {
 	word := !strings.HasPrefix(text, "@") && len(strings.Fields(text)) == 1
 	switch {
 	case utf8.RuneCountInString(line.text) >= maxLine:
-		c.u.say("the line is too long and went nowhere; write it into a file, and type in another terminal: drawbridge say AGENT - <FILE")
+		c.u.say("the line is too long and was not sent; write it into a file, and type in another terminal: drawbridge say AGENT - <FILE")
 	case text == "" && len(c.open) == 0:
 	case !strings.Contains(line.text, "\n") && (answerLike.MatchString(text) || word && len(c.open) > 0):
 		c.answer(ctx, text, line.question)
@@ -315,12 +315,12 @@ func readAnswer(text string) (word string, number int, err error) {
 		case known && word == "":
 			word = short
 		default:
-			return "", 0, fmt.Errorf("%.20q is no answer; type y or n, or with a number for another question: y 2", text)
+			return "", 0, fmt.Errorf("%.20q is not an answer; type y or n, or add the number of another question: y 2", text)
 		}
 	}
 	switch {
 	case number > 0 && word == "":
-		return "", 0, fmt.Errorf("say y or n for question %d: y %d", number, number)
+		return "", 0, fmt.Errorf("type y or n for question %d, such as: y %d", number, number)
 	case word == "":
 		word = "n"
 	}

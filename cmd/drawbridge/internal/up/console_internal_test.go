@@ -147,11 +147,11 @@ func TestConsole(t *testing.T) {
 		types("9 y")
 		says("no question with the number 9 is open", "Question 1, approve one? [y/N] ")
 		types("y n")
-		says(`"y n" is no answer`, "Question 1, approve one? [y/N] ")
+		says(`"y n" is not an answer`, "Question 1, approve one? [y/N] ")
 		types("1")
-		says("say y or n for question 1: y 1", "Question 1, approve one? [y/N] ")
+		says("type y or n for question 1, such as: y 1", "Question 1, approve one? [y/N] ")
 		types("what")
-		says(`"what" is no answer; type y or n`, "Question 1, approve one? [y/N] ")
+		says(`"what" is not an answer; type y or n`, "Question 1, approve one? [y/N] ")
 		machine.set(func() { machine.away = true })
 		says()
 		machine.set(func() { machine.away = false })
@@ -216,7 +216,7 @@ func TestConsole(t *testing.T) {
 			t.Errorf("decided %s, want %s", got, want)
 		}
 		types(strings.Repeat("w", 5000))
-		says("the line is too long and went nowhere")
+		says("the line is too long and was not sent")
 		if got, want := spoken.said[len(spoken.said)-1], "other: y\n\ny"; got != want {
 			t.Errorf("said %q, want %q", got, want)
 		}

@@ -32,7 +32,7 @@ func (u *upping) logIn(ctx context.Context, turn string) bool {
 	}
 	err := errors.New("the input of this terminal has ended")
 	if u.screen.lend(func() { err = u.runLogin(ctx) }); err != nil {
-		u.say("the login of agent %s did not end well: %v", u.Agent, err)
+		u.say("the login of agent %s failed: %v", u.Agent, err)
 		return false
 	}
 	return true

@@ -25,7 +25,7 @@ func (d *ownDesk) ask(q question, answer func(yes bool) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if slices.ContainsFunc(d.asked, func(o ownQuestion) bool { return o.key == q.key }) {
-		return errors.New("it is asked already")
+		return errors.New("that question is already open")
 	}
 	q.desk = d
 	d.asked = append(d.asked, ownQuestion{q, answer})
@@ -46,7 +46,7 @@ func (d *ownDesk) decide(_ context.Context, q question, yes bool) error {
 	defer d.mu.Unlock()
 	at := slices.IndexFunc(d.asked, func(o ownQuestion) bool { return o.key == q.key })
 	if at < 0 {
-		return errors.New("it is not open any more")
+		return errors.New("the question is not open any more")
 	}
 	if err := d.asked[at].answer(yes); err != nil {
 		return err

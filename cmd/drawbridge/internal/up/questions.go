@@ -93,7 +93,7 @@ func (d bridgeDesk) open(ctx context.Context) (all []question, err error) {
 }
 
 // atBridge says why a question at the bridge has no rule.
-var atBridge = &approval.Rule{None: "the question is the bridge's; write a rule into allowlist.yaml or relay.yaml yourself"}
+var atBridge = &approval.Rule{None: "the bridge asks this question; edit allowlist.yaml or relay.yaml yourself to always allow it"}
 
 func (d bridgeDesk) decide(ctx context.Context, q question, yes bool) error {
 	if yes {

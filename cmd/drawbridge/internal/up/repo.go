@@ -35,7 +35,7 @@ func (u *upping) enlistAgent(ctx context.Context) error {
 		return u.addRuntime(u.Agent)
 	}
 	if !slices.Contains(local.Names(), u.Agent) {
-		return u.Usage(fmt.Errorf("agent %+.40q is not listed in %s (%s), and is none that this program looks for: %s; list it in that file",
+		return u.Usage(fmt.Errorf("agent %+.40q is not listed in %s (%s), and this program finds only these agents by itself: %s; add an entry for the agent to that file",
 			u.Agent, u.file("relay.yaml"), listedAgents(relay), strings.Join(local.Names(), ", ")))
 	}
 	found, notes := u.Machine(ctx).Look()
@@ -82,7 +82,7 @@ func (u *upping) addRuntime(agent string) error {
 	if err := u.edit("bridge.yaml", func(text []byte) ([]byte, error) { return local.Add(text, entry, "runtimes") }); err != nil {
 		return err
 	}
-	u.say("agents of the entry %s may get turns; bridge.yaml has a runtime for them now", agent)
+	u.say("agent %s can get turns; bridge.yaml has a runtime for it now", agent)
 	return nil
 }
 
@@ -150,7 +150,7 @@ func (u *upping) enlist(ctx context.Context) error {
 		return u.Usage(err)
 	}
 	if repo.Note != "" {
-		u.say("%s, so that this clone is called %s", repo.Note, repo.Name)
+		u.say("%s, so this clone gets the name %s", repo.Note, repo.Name)
 	}
 	u.repo = &repo
 	if err := u.listRepo(repo); err != nil {
@@ -183,7 +183,7 @@ func (u *upping) chooseAgent(ctx context.Context) error {
 	switch {
 	case u.Agent != "":
 		if _, listed := u.relay.Agents[u.Agent]; !listed {
-			return u.Usage(fmt.Errorf("agent %+.40q is not listed in %s (%s); stop the up that runs, and start it again with --agent", u.Agent, u.file("relay.yaml"), listedAgents(u.relay)))
+			return u.Usage(fmt.Errorf("agent %+.40q is not listed in %s (%s); stop the running drawbridge up, and start it again with --agent", u.Agent, u.file("relay.yaml"), listedAgents(u.relay)))
 		}
 	case len(names) == 0:
 		return u.noAgent(ctx)
@@ -230,12 +230,12 @@ func (u *upping) listRule(repo string) error {
 	case at >= 0 && rules.Repos[at].Runtime == wanted:
 		return nil
 	case at >= 0 && !u.Always:
-		u.say("agents that others launch on %s live in %s, as allowlist.yaml says; --always changes that to %s", repo, cmp.Or(rules.Repos[at].Runtime, "the cloud"), wanted)
+		u.say("agents that others launch on %s run in %s, as allowlist.yaml says; to change that to %s, add --always", repo, cmp.Or(rules.Repos[at].Runtime, "the cloud"), wanted)
 		return nil
 	case at >= 0 && rules.Repos[at].Runtime == "":
-		return fmt.Errorf("%s lists %s without a runtime, so that agents which others launch there live in the cloud; write { repo: %s, runtime: %s } there", rules.Repos[at].At, repo, repo, wanted)
+		return fmt.Errorf("%s lists %s without a runtime, so agents that others launch there run in the cloud; change this entry to { repo: %s, runtime: %s }", rules.Repos[at].At, repo, repo, wanted)
 	case at >= 0:
-		u.say("agents that others launch on %s live in %s now, not in %s; allowlist.yaml says so", repo, wanted, rules.Repos[at].Runtime)
+		u.say("agents that others launch on %s run in %s now, not in %s; allowlist.yaml says so", repo, wanted, rules.Repos[at].Runtime)
 		return u.edit(list, func(text []byte) ([]byte, error) { return local.SetRuntime(text, repo, wanted) })
 	}
 	u.say("agents may be launched on %s, in %s; allowlist.yaml says so now", repo, wanted)

@@ -18,14 +18,14 @@ const ruleKey = "rule/"
 func (c *console) always(q *numbered) error {
 	switch {
 	case q.rule == nil:
-		return fmt.Errorf("question %d has no rule; type y or n", q.number)
+		return fmt.Errorf("question %d cannot be always allowed; type y or n", q.number)
 	case q.rule.None != "":
-		return fmt.Errorf("no rule allows what question %d asks: %s; type y or n", q.number, q.rule.None)
+		return fmt.Errorf("this program cannot write a rule for question %d: %s; type y or n", q.number, q.rule.None)
 	}
 	rule, file := q.rule.Command, c.u.file("relay.yaml")
 	allows := rule.String()
 	if !rule.Exact {
-		allows += " (… stands for any further arguments)"
+		allows += " (… means any further arguments)"
 	}
 	text := fmt.Sprintf("may all agents that use %s, on every clone, always do this without a question?\n  allows       %s\n  rule         %s\n  place        agents: %s: permissions: execute: in %s\n",
 		q.entry, allows, local.Rule(rule), q.entry, file)

@@ -47,13 +47,13 @@ func TestAlways(t *testing.T) {
 	put("two", &approval.Rule{None: "the command is not one simple command: it has \">\""})
 	put("three", nil)
 	step("", 0, "Question 1, agent app (claude):\nmay it one?\n  A            allows always: go test …\n", "Question 2, agent app (claude):\nmay it two?\n")
-	step("A 2", 1, `no rule allows what question 2 asks: the command is not one simple command: it has ">"; type y or n`)
-	step("a 3", 1, "question 3 has no rule; type y or n")
-	step("A", 1, "Question 4, agent app (claude):\nmay all agents that use claude, on every clone, always do this without a question?\n  allows       go test … (… stands for any further arguments)\n  rule         { program: go, args: [test] }\n  place        agents: claude: permissions: execute: in /x/relay.yaml\n")
+	step("A 2", 1, `this program cannot write a rule for question 2: the command is not one simple command: it has ">"; type y or n`)
+	step("a 3", 1, "question 3 cannot be always allowed; type y or n")
+	step("A", 1, "Question 4, agent app (claude):\nmay all agents that use claude, on every clone, always do this without a question?\n  allows       go test … (… means any further arguments)\n  rule         { program: go, args: [test] }\n  place        agents: claude: permissions: execute: in /x/relay.yaml\n")
 	if c.open[0].number != 4 {
 		t.Errorf("the prompt is about question %d", c.open[0].number)
 	}
-	step("A 1", 4, "the rule for question 1: it is asked already")
+	step("A 1", 4, "the rule for question 1: that question is already open")
 	step("n", 4)
 	if len(written) > 0 || len(machine.decided) > 0 {
 		t.Errorf("after a no: %q %q", written, machine.decided)

@@ -52,7 +52,7 @@ func (u *upping) awaitRelay(ctx context.Context) error {
 	waiting, late := context.WithCancelCause(ctx)
 	defer late(nil)
 	idle := time.AfterFunc(time.Minute, func() {
-		late(errors.New("the running `drawbridge up` has no relay that connected with the current relay.yaml within a minute; look at its terminal"))
+		late(errors.New("the relay of the running `drawbridge up` did not connect with the current relay.yaml within a minute; see the terminal of that `drawbridge up`"))
 	})
 	defer idle.Stop()
 	told := ""
@@ -76,7 +76,7 @@ func (u *upping) awaitRelay(ctx context.Context) error {
 }
 
 // errGone means that the up which runs bridge and relay has ended.
-var errGone = errors.New("the `drawbridge up` that ran the bridge has ended; what was begun goes on when it runs again")
+var errGone = errors.New("the `drawbridge up` that ran the bridge has ended; start it again, and its turns go on")
 
 // relayFollows reports whether the relay is connected and follows relay.yaml as it is now.
 func (u *upping) relayFollows(ctx context.Context) bool {
@@ -164,10 +164,10 @@ func (u *upping) begin(ctx context.Context, name string) (api.Turn, error) {
 	case err != nil:
 		return api.Turn{}, err
 	case there.Repo != u.repo.Name || there.Runtime != runtimeOf(u.bridge, u.relayID, u.Agent):
-		return api.Turn{}, fmt.Errorf("agent %s is on %s in %s already; choose another name with --name, or throw that agent away: drawbridge discard %s%s", name, there.Repo, there.Runtime, name, u.where())
+		return api.Turn{}, fmt.Errorf("agent %s already works on %s in %s; choose another name with --name, or throw that agent away: drawbridge discard %s%s", name, there.Repo, there.Runtime, name, u.where())
 	}
 	if u.WithChanges {
-		return api.Turn{}, u.Usage(fmt.Errorf("agent %s has its workspace already, and --with-changes is for a new agent; choose a new name with --name, or commit your changes and tell the agent to merge them", name))
+		return api.Turn{}, u.Usage(fmt.Errorf("--with-changes is for a new agent, and agent %s already has a workspace; choose a new name with --name, or commit your changes and tell the agent to merge them", name))
 	}
 	t, err := u.client.Say(ctx, name, u.Prompt)
 	if err == nil {
@@ -192,7 +192,7 @@ func (u *upping) takeChanges(ctx context.Context, agent string) (branch string, 
 	if branch, err = u.repo.Changes(ctx, agent); err != nil {
 		return "", fmt.Errorf("take the uncommitted changes of %s along: %w", u.repo.Clone, err)
 	}
-	u.say("%s in %s: the agent gets them as a commit of its own, which is on branch %s; your working tree stays as it is", local.Changed(n), u.repo.Clone, branch)
+	u.say("%s in %s: the agent gets them as a commit on branch %s; your working tree stays as it is", local.Changed(n), u.repo.Clone, branch)
 	return branch, nil
 }
 

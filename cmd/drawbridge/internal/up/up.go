@@ -297,7 +297,7 @@ func (u *upping) work(ctx context.Context) error {
 			return errOver
 		}
 		if !u.Person {
-			u.say("more: drawbridge up %s \"…\" from another terminal; Ctrl-C stops bridge and relay", u.Folder)
+			u.say("to give the agent more work, type in another terminal: drawbridge up %s \"…\"; Ctrl-C stops bridge and relay", u.Folder)
 		}
 	}
 	<-ctx.Done()
@@ -351,7 +351,7 @@ func (u *upping) watch(ctx context.Context, relay *local.Keeper) error {
 		if err != nil {
 			if err.Error() != complained {
 				complained = err.Error()
-				u.say("relay.yaml was changed and is not in force: %v", err)
+				u.say("relay.yaml was changed and has an error, so the relay keeps the earlier settings: %v", err)
 			}
 			continue
 		}

@@ -92,7 +92,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		})
 		if err != nil && ctx.Err() == nil {
 			if !bridge.Passing(err) { // the status lines go on
-				w.o.Say("the timeline cannot be followed: " + err.Error())
+				w.o.Say("no further events are shown: " + err.Error())
 				<-ctx.Done()
 				break
 			}
@@ -249,7 +249,7 @@ func present(doing string) string {
 
 // causes say why an agent gets a turn.
 var causes = map[string]string{
-	string(bridge.CauseUser): "somebody speaks to it", string(bridge.CauseCompletion): "a subagent has ended", string(bridge.CauseActionOutcome): "an action has ended",
+	string(bridge.CauseUser): "a person speaks to it", string(bridge.CauseCompletion): "a subagent has ended", string(bridge.CauseActionOutcome): "an action has ended",
 	string(bridge.CauseMessage): "it has mail", string(bridge.CauseReminder): "a reminder is due", string(bridge.CauseReport): "the bridge reports what it did",
 }
 
@@ -297,7 +297,7 @@ func lineOf(e api.Event, own, questions bool) string {
 		if questions || e.Command == "" {
 			return ""
 		}
-		return fmt.Sprintf("%s needs your word: %s; see `drawbridge commands --state held`", agent, e.Text)
+		return fmt.Sprintf("%s needs your approval: %s; see `drawbridge commands --state held`", agent, e.Text)
 	case bridge.EventGranted, bridge.EventRefused, bridge.EventNearMiss, bridge.EventOverCap, bridge.EventExecuted, bridge.EventFailed, bridge.EventUncertain, bridge.EventAlarm,
 		bridge.EventGated, bridge.EventRetry, bridge.EventAsleep, bridge.EventResumed, bridge.EventMessageCreated:
 		return fmt.Sprintf("%s: %s: %s", agent, strings.ReplaceAll(e.Kind, "_", " "), e.Text)

@@ -66,7 +66,7 @@ func TestLines(t *testing.T) {
 		{api.Event{Kind: bridge.EventReply, Name: "kid", Text: " "}, false, false, "agent kid has ended its turn without a word"},
 		{api.Event{Kind: bridge.EventTurnFailed, Name: "kid", Text: "why"}, false, false, "the turn of agent kid failed: why"},
 		{api.Event{Kind: bridge.EventHeld, Name: "kid", Command: "cmd_1", Text: "why"}, false, true, ""},
-		{api.Event{Kind: bridge.EventHeld, Name: "kid", Command: "cmd_1", Text: "why"}, false, false, "agent kid needs your word: why; see `drawbridge commands --state held`"},
+		{api.Event{Kind: bridge.EventHeld, Name: "kid", Command: "cmd_1", Text: "why"}, false, false, "agent kid needs your approval: why; see `drawbridge commands --state held`"},
 		{api.Event{Kind: bridge.EventNearMiss, Name: "kid", Text: "why"}, false, false, "agent kid: near miss: why"},
 		{api.Event{Kind: bridge.EventDelivered, Name: "kid", Text: "1 outcome delivered"}, false, false, ""},
 	} {

@@ -1,4 +1,4 @@
-package completions_test
+package loosejson_test
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode/utf16"
 
-	"drawbridge/internal/completions"
+	"drawbridge/internal/loosejson"
 )
 
 // TestJoiner: a text survives every cut between two of its bytes or escapes, whether its characters are written as bytes or as escapes.
@@ -32,7 +32,7 @@ func TestJoiner(t *testing.T) {
 	for _, units := range [][]string{bytes, escapes} {
 		for first := range len(units) + 1 {
 			for second := first; second <= len(units); second++ {
-				var j completions.Joiner
+				var j loosejson.Joiner
 				got := ""
 				for _, part := range [][]string{units[:first], units[first:second], units[second:]} {
 					got += j.Add(json.RawMessage(`"` + strings.Join(part, "") + `"`))
