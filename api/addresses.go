@@ -130,7 +130,7 @@ func (h *Handler) elsewhere(next http.Handler) http.Handler {
 		path := r.URL.EscapedPath()
 		if isDoor(path) || strings.HasPrefix(path, hooksPrefix) || strings.HasPrefix(path, relayPrefix) {
 			httpx.WriteError(w, http.StatusNotFound, string(bridge.NotFound),
-				"no such path here: this is the operator's address; agents, webhooks and relays use the address under `listen` in bridge.yaml")
+				"this path does not exist at the operator's address; agents, webhooks and relays use the address under `listen` in bridge.yaml")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -160,7 +160,7 @@ func (h *Handler) authenticate() http.Handler {
 		case !h.isRoute(r):
 			notFound(w, r)
 		case httpx.TokenShown(r):
-			httpx.WriteUnauthorized(w, r, "this token is not the bridge's; the file that `token:` in bridge.yaml names holds the right one")
+			httpx.WriteUnauthorized(w, r, "the bridge does not accept this token; send the token from the file that `token:` in bridge.yaml names")
 		default:
 			httpx.WriteUnauthorized(w, r, "a token is required: send it as x-bridge-token or as Authorization: Bearer")
 		}

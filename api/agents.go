@@ -146,7 +146,7 @@ func (h *Handler) findAgent(r *http.Request) (bridge.Agent, error) {
 // agentBy finds an agent by id, name or external id.
 func (h *Handler) agentBy(ctx context.Context, key string) (bridge.Agent, error) {
 	if len(key) > 200 {
-		return bridge.Agent{}, bridge.Errorf(bridge.NotFound, "no agent has an id or a name of %d bytes", len(key))
+		return bridge.Agent{}, bridge.Errorf(bridge.NotFound, "the agent's id or name has %d bytes; at most 200 are allowed", len(key))
 	}
 	a, err := h.o.Engine.FindAgent(ctx, key)
 	if bridge.KindOf(err) != bridge.NotFound {

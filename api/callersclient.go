@@ -23,7 +23,7 @@ func (h *Handler) callersTable() (table []route) {
 		serve := r.Serve
 		if h.o.Callers == nil {
 			serve = func(http.ResponseWriter, *http.Request) error {
-				return bridge.Errorf(bridge.NotFound, "this bridge has no OpenAI-compatible door: set openai.listen and openai.upstreams in bridge.yaml, and start it again")
+				return bridge.Errorf(bridge.NotFound, "the OpenAI-compatible endpoint of this bridge is off; set openai.listen and openai.upstreams in bridge.yaml, and restart the bridge")
 			}
 		}
 		table = append(table, route{r.Method, r.Path, serve})

@@ -159,7 +159,7 @@ func (h *Handler) converse(ctx context.Context, user, words string) (chatTurn, e
 // introduce launches an agent for a user, with the message as its prompt.
 func (h *Handler) introduce(ctx context.Context, key, words string) (bridge.Turn, error) {
 	if h.o.Chat.Repo == "" {
-		return bridge.Turn{}, bridge.Errorf(bridge.NotFound, "this bridge has no repository for new users of /chat; the operator names one as chat.orchestrator in bridge.yaml")
+		return bridge.Turn{}, bridge.Errorf(bridge.NotFound, "this bridge has no repository for new users of /chat; ask the operator to set chat.orchestrator in bridge.yaml")
 	}
 	words = h.o.Chat.preamble() + words
 	sum := sha256.Sum256([]byte(key))
@@ -208,7 +208,7 @@ func (h *Handler) chatAgentOf(ctx context.Context, user string) (a bridge.Agent,
 				return nil
 			}
 		}
-		return bridge.Errorf(bridge.Conflict, "this user had %d agents, and each is gone; the last one: %s", maxGenerations, a.Trouble)
+		return bridge.Errorf(bridge.Conflict, "this user has used up %d agents, which is the limit; send another user_id. The last agent ended with: %s", maxGenerations, a.Trouble)
 	})
 	return a, generation, err
 }

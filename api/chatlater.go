@@ -87,7 +87,7 @@ func (h *Handler) chatAgent(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if a.ID == "" || a.Forgotten() {
-		return bridge.Errorf(bridge.NotFound, "this user has no agent yet; POST /chat makes one")
+		return bridge.Errorf(bridge.NotFound, "this user has no agent yet; send a message with POST /chat to launch one")
 	}
 	if gone(a) {
 		generation-- // the next agent's

@@ -155,7 +155,7 @@ func checkPath(path string) error {
 	}
 	for _, part := range strings.Split(path, "/")[1:] {
 		if part == "" || part == "." || part == ".." || strings.Contains(part, "%2F") {
-			return bridge.Errorf(bridge.Invalid, "a name or id is not empty and holds no slash; `drawbridge agents`, `drawbridge relay list` and the like show them")
+			return bridge.Errorf(bridge.Invalid, "a name or id must not be empty or contain a slash; find names with `drawbridge agents`, `drawbridge relay list` and the like")
 		}
 	}
 	return nil
@@ -172,7 +172,7 @@ func (c *Client) lost(ctx context.Context, k call, err error) error {
 		return &bridge.Error{Kind: bridge.Unavailable, Message: "no bridge answers at " + c.base + "; start it with `" + c.start + "`", Cause: err}
 	}
 	if errors.As(err, new(tls.RecordHeaderError)) || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
-		return &bridge.Error{Kind: bridge.Unavailable, Message: "the bridge at " + c.base + " speaks http, and the address says https; write http:// there, or the address of the proxy with TLS in front of it", Cause: err}
+		return &bridge.Error{Kind: bridge.Unavailable, Message: "the bridge at " + c.base + " speaks http, but the address says https; write http://, or the address of the proxy with TLS in front of the bridge", Cause: err}
 	}
 	return &bridge.Error{Kind: bridge.Unavailable, Message: "the bridge at " + c.base + " did not answer in time or closed the connection; look at its log", Cause: err, Unclear: k.method != http.MethodGet}
 }
@@ -197,7 +197,7 @@ func answerError(resp *http.Response) *bridge.Error {
 // atThisAddress says what to do when a bridge has no such path: the address for agents and relays looks so to the operator.
 func (c *Client) atThisAddress(e *bridge.Error) *bridge.Error {
 	if e.Kind == bridge.NotFound && e.Message == noSuchPath {
-		e.Message = "the bridge at " + c.base + " has no such path; use the address under operator.listen in its bridge.yaml, and a program of the bridge's version"
+		e.Message = "the bridge at " + c.base + " does not have this path; use the address under operator.listen in its bridge.yaml, and a drawbridge program of the bridge's version"
 	}
 	return e
 }

@@ -148,7 +148,7 @@ func (h *Handler) commandFilter(r *http.Request) (f bridge.CommandFilter, limit 
 	f.Turn, f.Before = bridge.TurnID(q.get("turn")), bridge.CommandID(q.get("before"))
 	f.Limit = limit + 1
 	if f.Turn != "" && f.Before != "" {
-		return f, 0, bridge.Errorf(bridge.Invalid, "turn and before do not go together: a turn's commands are one list")
+		return f, 0, bridge.Errorf(bridge.Invalid, "turn and before cannot be used together; leave out before, because a turn's commands come in one list")
 	}
 	return f, limit, nil
 }
@@ -261,7 +261,7 @@ func (h *Handler) resolveRestored(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	if req.Told == req.Tell {
-		return bridge.Errorf(bridge.Invalid, "say one of told and tell")
+		return bridge.Errorf(bridge.Invalid, "the body must hold exactly one of told: true and tell: true")
 	}
 	n, err := h.o.Engine.SettleRestored(r.Context(), req.Told)
 	if err != nil {
@@ -281,7 +281,7 @@ func (h *Handler) resolve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if word.Told || word.Tell {
-		return bridge.Errorf(bridge.Invalid, "told and tell settle a turn, not a command")
+		return bridge.Errorf(bridge.Invalid, "told and tell are for a turn, not for a command; for a command write launched, not_launched, ran, not_ran or journal")
 	}
 	ctx, cancel := untilDraining(r.Context())
 	defer cancel()
@@ -326,11 +326,11 @@ func readResolve(w http.ResponseWriter, r *http.Request) (engine.Word, error) {
 	}
 	switch {
 	case words != 1:
-		return engine.Word{}, bridge.Errorf(bridge.Invalid, "say one of launched with the agent's id, not_launched, ran, not_ran, journal, told and tell")
+		return engine.Word{}, bridge.Errorf(bridge.Invalid, "the body must hold exactly one of launched with the agent's id, not_launched, ran, not_ran, journal, told and tell")
 	case req.Unchecked && (req.NotLaunched || req.Journal || req.Told || req.Tell):
-		return engine.Word{}, bridge.Errorf(bridge.Invalid, "unchecked goes with launched, ran and not_ran")
+		return engine.Word{}, bridge.Errorf(bridge.Invalid, "unchecked is allowed only with launched, ran or not_ran; leave it out")
 	case req.ExitCode != nil && (!req.Ran || *req.ExitCode < 0 || *req.ExitCode > 255):
-		return engine.Word{}, bridge.Errorf(bridge.Invalid, "exit_code must be a number from 0 to 255, and the body must say ran: true; correct the body")
+		return engine.Word{}, bridge.Errorf(bridge.Invalid, "exit_code must be a number from 0 to 255, and is allowed only with ran: true; correct the body")
 	}
 	return engine.Word{External: req.Launched, Unchecked: req.Unchecked, Ran: req.Ran, ExitCode: req.ExitCode, Journal: req.Journal, Told: req.Told, Tell: req.Tell}, nil
 }

@@ -35,17 +35,17 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch order := q.get("order"); {
 	case order != "" && order != newest:
-		return bridge.Errorf(bridge.Invalid, "order: %+.40q is not %s", order, newest)
+		return bridge.Errorf(bridge.Invalid, "order: %+.40q is not allowed; write order=%s or leave it out", order, newest)
 	case order == "" && only.Before != 0:
-		return bridge.Errorf(bridge.Invalid, "before goes with order=%s", newest)
+		return bridge.Errorf(bridge.Invalid, "before is allowed only with order=%s; add that, or leave out before", newest)
 	case order == newest && (q.get("after") != "" || timeline.Wanted(r)):
-		return bridge.Errorf(bridge.Invalid, "order=%s goes back from the end: leave out after, and the Accept of a stream", newest)
+		return bridge.Errorf(bridge.Invalid, "order=%s lists events from the end; leave out after, and the Accept header of a stream", newest)
 	case order == newest:
 		return h.history(w, r, only, limit)
 	case timeline.Wanted(r):
 		return timeline.Stream(w, r, &timeline.Reader{Source: h.o.Engine, After: after, Only: only})
 	case only != bridge.EventFilter{}:
-		return bridge.Errorf(bridge.Invalid, "agent, tree and kind go with order=%s, or with the Accept of a stream", newest)
+		return bridge.Errorf(bridge.Invalid, "agent, tree and kind are allowed only with order=%s, or with the Accept header of a stream; add one of these", newest)
 	}
 	found, err := timeline.Read(r.Context(), h.o.Engine, after, limit+1)
 	if err != nil {
@@ -88,7 +88,7 @@ func (h *Handler) eventFilter(ctx context.Context, q query) (f bridge.EventFilte
 	kinds := strings.Split(q.get("kind"), ",")
 	for _, kind := range kinds {
 		if !slices.Contains(bridge.EventKinds, kind) {
-			return f, bridge.Errorf(bridge.Invalid, "kind: %+.40q is none of %s", kind, strings.Join(bridge.EventKinds, ", "))
+			return f, bridge.Errorf(bridge.Invalid, "kind: %+.40q is not one of %s", kind, strings.Join(bridge.EventKinds, ", "))
 		}
 	}
 	slices.Sort(kinds)

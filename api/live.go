@@ -79,7 +79,7 @@ func (h *Handler) live(w http.ResponseWriter, r *http.Request) error {
 
 // NoLive is the error of Options.Live for an agent that does not live at a relay.
 func NoLive(name string) error {
-	return bridge.Errorf(bridge.Invalid, "agent %s does not live at a relay; its turns show at their end: GET /v1/agents/%s/turns", name, name)
+	return bridge.Errorf(bridge.Invalid, "agent %s does not live at a relay, so the bridge shows its turns only when they end; read them with GET /v1/agents/%s/turns", name, name)
 }
 
 // Live returns what an agent at a relay did after a step, 0 for all that the relay still has. It is Invalid for an agent that lives elsewhere.

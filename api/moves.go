@@ -27,7 +27,7 @@ func (h *Handler) move(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if req.Runtime == "" {
-		return bridge.Errorf(bridge.Invalid, "say runtime: one below runtimes in bridge.yaml")
+		return bridge.Errorf(bridge.Invalid, "runtime is missing; name one of the runtimes in bridge.yaml")
 	}
 	a, err := h.findAgent(r)
 	if err != nil {

@@ -34,7 +34,7 @@ func TestMove(t *testing.T) {
 		agent, body, why string
 		status           int
 	}{
-		{"lap", `{}`, "say runtime", http.StatusBadRequest},
+		{"lap", `{}`, "runtime is missing", http.StatusBadRequest},
 		{"lap", `{"runtime":"desk","x":1}`, "x", http.StatusBadRequest},
 		{"lap", `{"runtime":"cursor"}`, "not a runtime of kind relay", http.StatusBadRequest},
 		{"lap", `{"runtime":"laptop"}`, "already", http.StatusConflict},

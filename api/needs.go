@@ -94,7 +94,7 @@ func (h *Handler) Needs(ctx context.Context) (NeedList, error) {
 		return NeedList{}, err
 	}
 	if h.o.Problem != nil && h.o.Problem() != "" {
-		f.add(Need{Key: NeedAllowlist, Kind: NeedAllowlist, Text: "The allowlist on disk is broken. The one before stays in force.", Line: h.o.Problem(), Next: "Correct the file. The bridge reads it again by itself."})
+		f.add(Need{Key: NeedAllowlist, Kind: NeedAllowlist, Text: "The allowlist file has an error. The bridge still uses the earlier version.", Line: h.o.Problem(), Next: "Correct the file. The bridge reads it again by itself."})
 	}
 	slices.SortStableFunc(f.needs, func(a, b Need) int {
 		return cmp.Or(cmp.Compare(slices.Index(NeedKinds, a.Kind), slices.Index(NeedKinds, b.Kind)), a.Since.Compare(b.Since), strings.Compare(a.Key, b.Key))
@@ -183,10 +183,10 @@ func (f *finding) held() error {
 		if err != nil {
 			return err
 		}
-		n.Text, n.Count, n.Next = words.SafeLine(n.AgentName+" "+wants(q.Command), 300), len(q.Same), "Approve it with the hash of what you were shown, or deny it."
+		n.Text, n.Count, n.Next = words.SafeLine(n.AgentName+" "+wants(q.Command), 300), len(q.Same), "Approve it with the hash that the bridge showed you, or deny it."
 		if p, asks := q.Command.Asks(); asks {
 			if n.Kind = NeedPermission; !p.AtBridge {
-				n.Kind, n.Next = NeedQuestion, fmt.Sprintf("Answer on %s, in the folder of relay.yaml: drawbridge-relay approvals. Its relay.yaml says approve_by: machine.", p.Relay)
+				n.Kind, n.Next = NeedQuestion, fmt.Sprintf("Answer on %s: in the folder of relay.yaml, type drawbridge-relay approvals. Its relay.yaml says approve_by: machine.", p.Relay)
 			}
 		}
 		f.add(n)
@@ -214,7 +214,7 @@ func (f *finding) asked() error {
 				return err
 			}
 			n.Relay, n.Since, n.Text = q.Relay, q.Since, words.SafeLine(n.AgentName+" "+wants(c), 300)
-			n.Next = fmt.Sprintf("Answer on %s, in the folder of relay.yaml: drawbridge-relay approvals. No answer by %s UTC is a no.", q.Relay, q.Until.UTC().Format(time.TimeOnly))
+			n.Next = fmt.Sprintf("Answer on %s: in the folder of relay.yaml, type drawbridge-relay approvals. Without an answer by %s UTC, the relay denies it.", q.Relay, q.Until.UTC().Format(time.TimeOnly))
 			f.add(n)
 		}
 	}
@@ -234,9 +234,9 @@ func (f *finding) doubtful() error {
 		if err != nil {
 			return err
 		}
-		n.Text, n.Next = words.SafeLine("Nobody can tell whether "+n.AgentName+" launched an agent on "+c.Canonical, 300), "Look into the cloud's list of agents, then say what you saw."
+		n.Text, n.Next = words.SafeLine("The bridge does not know whether "+n.AgentName+" launched an agent on "+c.Canonical, 300), "Look for the agent in the cloud's list of agents, then say whether it is there."
 		if c.Parsed.Verb == parser.LocalAction {
-			n.Text, n.Next = words.SafeLine("Nobody can tell whether "+c.Canonical+" ran for "+n.AgentName, 300), "Ask the relay's journal, or say what you know."
+			n.Text, n.Next = words.SafeLine("The bridge does not know whether "+c.Canonical+" ran for "+n.AgentName, 300), "Ask the relay's journal, or say whether the action ran."
 		}
 		f.add(n)
 	}
@@ -253,7 +253,7 @@ func (f *finding) doubtful() error {
 			continue // the command stands for it
 		}
 		f.add(Need{Key: string(t.ID), Kind: NeedUncertain, Agent: string(t.Agent), AgentName: a.Name, Turn: string(t.ID), Since: cmp.Or(t.SentAt, t.CreatedAt), Line: firstLine(t.Text),
-			Text: fmt.Sprintf("Nobody can tell whether %s got its turn %d", a.Name, t.Seq), Next: "Look at the agent's work, then say what you saw."})
+			Text: fmt.Sprintf("The bridge does not know whether %s got its turn %d", a.Name, t.Seq), Next: "Look at the agent's work, then say whether the turn arrived."})
 	}
 	return nil
 }
@@ -264,7 +264,7 @@ func (f *finding) failed() error {
 		n := Need{Key: string(a.ID), Kind: NeedFailed, Agent: string(a.ID), AgentName: a.Name, Since: a.UpdatedAt, Line: firstLine(a.Trouble),
 			Text: a.Name + " was not launched", Next: "Forget the agent, and launch it again under its name."}
 		if a.Quarantined {
-			n.Text = a.Name + " gets no turns any more"
+			n.Text = a.Name + " gets no more turns"
 		}
 		last, err := f.tx.Turns(bridge.TurnFilter{Agent: a.ID, Limit: 1})
 		if err != nil {
@@ -329,7 +329,7 @@ func (f *finding) relays() error {
 	for _, r := range relays {
 		if now := f.h.o.Now(); !r.CopyAt.IsZero() && now.Sub(r.CopyAt) < copyShown && !r.Accepts(r.CopyEpoch, now) {
 			f.add(Need{Key: "copy:" + r.Name, Kind: NeedCopy, Relay: r.Name, Text: "A copy of relay " + r.Name + " tries to connect. The bridge refuses it.",
-				Next: "If the state of the relay was put back, accept it: drawbridge relay accept " + r.Name})
+				Next: "If you restored the relay's state from a backup, accept it: drawbridge relay accept " + r.Name})
 		}
 		n := Need{Key: "relay:" + r.Name, Relay: r.Name}
 		switch {

@@ -125,10 +125,10 @@ func TestNeeds(t *testing.T) {
 		}
 	}
 	want := []string{
-		"allowlist allowlist 1: The allowlist on disk is broken. The one before stays in force. | allowlist.yaml:3: no such key",
-		"uncertain cmd_launch 1: Nobody can tell whether busy launched an agent on github.com/acme/y | ",
-		"uncertain cmd_lost 1: Nobody can tell whether backup ran for busy | ",
-		"uncertain trn_doubt 1: Nobody can tell whether doubt got its turn 1 | do it",
+		"allowlist allowlist 1: The allowlist file has an error. The bridge still uses the earlier version. | allowlist.yaml:3: no such key",
+		"uncertain cmd_launch 1: The bridge does not know whether busy launched an agent on github.com/acme/y | ",
+		"uncertain cmd_lost 1: The bridge does not know whether backup ran for busy | ",
+		"uncertain trn_doubt 1: The bridge does not know whether doubt got its turn 1 | do it",
 		"copy copy:twin 1: A copy of relay twin tries to connect. The bridge refuses it. | ",
 		"stopped relay:off 1: The kill switch of relay off is on. Nothing runs there. | ",
 		"stopped relay:twin 1: The kill switch of relay twin is on. Nothing runs there. | ",

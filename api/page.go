@@ -50,7 +50,7 @@ func (h *Handler) pageLink(w http.ResponseWriter, r *http.Request) error {
 	name := cmp.Or(req.Operator, p.Name)
 	switch {
 	case !slices.ContainsFunc(h.people, func(o operator) bool { return o.name == name }):
-		return bridge.Errorf(bridge.NotFound, "no operator %+.60q; name the person below operators in bridge.yaml, and restart the bridge", name)
+		return bridge.Errorf(bridge.NotFound, "operator %+.60q does not exist; add the person under operators in bridge.yaml, and restart the bridge", name)
 	case name != p.Name && !p.Role.May(bridge.RoleAdmin):
 		return bridge.Errorf(bridge.Denied, "%s has the role %s, and a link for somebody else needs the role %s; leave operator out, or ask an admin", p.Name, p.Role, bridge.RoleAdmin)
 	}
@@ -60,7 +60,7 @@ func (h *Handler) pageLink(w http.ResponseWriter, r *http.Request) error {
 	}
 	if name != p.Name { // who has the link acts under this name
 		if err := h.o.Engine.Change(r.Context(), func(tx bridge.Change) error {
-			return tx.Record(bridge.EventOperator, bridge.Agent{}, bridge.Event{Text: p.Name + " made a link with which " + name + " can open the page"})
+			return tx.Record(bridge.EventOperator, bridge.Agent{}, bridge.Event{Text: p.Name + " made a link that lets " + name + " open the page"})
 		}); err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ func (h *Handler) setOperators() error {
 			return fmt.Errorf("token of operator %s: %w", o.Name, err)
 		}
 		if !o.Role.May(bridge.RoleViewer) || slices.ContainsFunc(h.people, func(known operator) bool { return known.name == o.Name || known.token == token }) {
-			return errors.New("each operator needs a role, and a name and a token of their own")
+			return errors.New("each operator needs a role, a unique name and a unique token")
 		}
 		h.people = append(h.people, operator{o.Name, o.Role, token})
 	}
@@ -117,7 +117,7 @@ func (l route) allowed(ctx context.Context) error {
 	p, known := bridge.PersonOf(ctx)
 	switch least := l.least(); {
 	case !known:
-		return bridge.Errorf(bridge.Denied, "nobody asks for this")
+		return bridge.Errorf(bridge.Denied, "this request names no operator; send the token of one")
 	case !p.Role.May(least):
 		return bridge.Errorf(bridge.Denied, "%s has the role %s, and this needs the role %s; ask an admin, or change operators in bridge.yaml", p.Name, p.Role, least)
 	}

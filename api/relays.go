@@ -231,7 +231,7 @@ func (h *Handler) relayToken(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if in.Seconds < 0 || in.Seconds > 1<<20 {
-		return bridge.Errorf(bridge.Invalid, "seconds is out of range")
+		return bridge.Errorf(bridge.Invalid, "seconds must be a number from 0 to %d", 1<<20)
 	}
 	t, err := h.o.Relays.NewToken(r.Context(), name, time.Duration(in.Seconds)*time.Second)
 	if err != nil {

@@ -69,7 +69,7 @@ func bodyError(err error) error {
 func pathValue(r *http.Request, name string) (string, error) {
 	value, err := url.PathUnescape(mux.Vars(r)[name])
 	if err != nil || !utf8.ValidString(value) {
-		return "", bridge.Errorf(bridge.Invalid, "the path is not well encoded")
+		return "", bridge.Errorf(bridge.Invalid, "the path must be UTF-8 with valid percent escapes; correct it")
 	}
 	return value, nil
 }
@@ -124,7 +124,7 @@ func oneOf[T ~string, V any](q query, key string, known map[T]V) (T, error) {
 		words = append(words, string(w))
 	}
 	slices.Sort(words)
-	return "", bridge.Errorf(bridge.Invalid, "%s: %+.40q is none of %s", key, string(word), strings.Join(words, ", "))
+	return "", bridge.Errorf(bridge.Invalid, "%s: %+.40q is not one of %s", key, string(word), strings.Join(words, ", "))
 }
 
 // checkLine refuses what does not fit on one printable line of at most limit bytes.

@@ -215,7 +215,7 @@ func TestHostileBodiesAndQueries(t *testing.T) {
 		{"POST", "/v1/agents/nobody/turns", `{"text":"x"}`, 404, "nobody"},
 		{"GET", "/v1/agents/" + strings.Repeat("a", 300), "", 404, "300 bytes"},
 		{"GET", "/v1/agents/agt_x", "", 404, "agt_x"},
-		{"GET", "/v1/agents/%ff", "", 400, "encoded"},
+		{"GET", "/v1/agents/%ff", "", 400, "percent escapes"},
 		{"GET", "/v1/turns/trn_x", "", 404, "trn_x"},
 		{"GET", "/v1/commands/cmd_x", "", 404, "cmd_x"},
 		{"POST", "/v1/commands/cmd_x/approve", "", 404, "cmd_x"},

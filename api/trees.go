@@ -57,7 +57,7 @@ func (h *Handler) join(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if req.Join == "" {
-		return bridge.Errorf(bridge.Invalid, "say join: each, all, any or a number")
+		return bridge.Errorf(bridge.Invalid, "join is missing; write each, all, any or a number")
 	}
 	join, within, err := req.join()
 	if err != nil {

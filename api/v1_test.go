@@ -305,12 +305,12 @@ func TestHistory(t *testing.T) {
 		t.Errorf("a stream of one agent tells %s", got)
 	}
 	for path, want := range map[string]string{
-		"/v1/events?order=oldest":                    "is not newest",
+		"/v1/events?order=oldest":                    "write order=newest",
 		"/v1/events?before=7":                        "order=newest",
 		"/v1/events?order=newest&after=1":            "leave out after",
 		"/v1/events?agent=one":                       "order=newest",
-		"/v1/events?order=newest&kind=,":             "is none of agent, launched",
-		"/v1/events?order=newest&kind=walks":         "is none of agent, launched",
+		"/v1/events?order=newest&kind=,":             "is not one of agent, launched",
+		"/v1/events?order=newest&kind=walks":         "is not one of agent, launched",
 		"/v1/events?order=newest&agent=three":        "three",
 		"/v1/events?order=newest&agent=one&tree=two": "not in this tree",
 		"/v1/events?order=newest&before=0":           "at least 1",
@@ -690,7 +690,7 @@ func TestLive(t *testing.T) {
 		t.Errorf("refused: %v", err)
 	}
 	_, err := w.client.Live(t.Context(), "cloudy", 0)
-	if bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), "agent cloudy does not live at a relay; its turns show at their end: GET /v1/agents/cloudy/turns") {
+	if bridge.KindOf(err) != bridge.Invalid || !strings.Contains(err.Error(), "agent cloudy does not live at a relay, so the bridge shows its turns only when they end; read them with GET /v1/agents/cloudy/turns") {
 		t.Error(err)
 	}
 	if _, err := w.client.Live(t.Context(), "nobody", 0); bridge.KindOf(err) != bridge.NotFound {

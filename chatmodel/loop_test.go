@@ -119,7 +119,7 @@ func TestBadCalls(t *testing.T) {
 		t.Fatalf("%s", turn.Trouble)
 	}
 	asked := w.model.Log()
-	for i, want := range []string{"unexpected", "there is not a tool", "is not your parent", `"agents":[`, "refused"} {
+	for i, want := range []string{"unexpected", "does not exist; call one", "is not your parent", `"agents":[`, "refused"} {
 		contains(t, *asked[1].Messages[3+i].Content, want)
 	}
 	if got := asked[1].Messages[2].Calls[0].Function.Arguments; got != "{}" {

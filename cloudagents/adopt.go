@@ -123,7 +123,7 @@ func (c *Client) noRunYet(what string, agent agentV1) error {
 func unsettled(what, why string, cause error) error {
 	return &bridge.Error{
 		Kind:    bridge.Conflict,
-		Message: what + ": the agent exists, but its first run cannot be told: " + why,
+		Message: what + ": the agent exists, but the bridge cannot tell which run is its first: " + why,
 		Cause:   cause,
 		Unclear: true,
 	}

@@ -138,7 +138,7 @@ func (o Options) check() error {
 	case o.Key == "":
 		return errors.New("the API key is empty")
 	case strings.ContainsFunc(o.Key, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return errors.New("the API key has characters that no key has; look for a stray blank or newline")
+		return errors.New("the API key contains a blank, a newline or another character that keys do not have; remove it")
 	case o.API != bridge.APIv0 && o.API != bridge.APIv1:
 		return fmt.Errorf("API version %q is not known; use %s or %s", o.API, bridge.APIv1, bridge.APIv0)
 	case o.Timeout < 0 || o.MaxReply < 0 || o.StreamIdle < 0:

@@ -20,7 +20,7 @@ func TestNewRefuses(t *testing.T) {
 		text string
 	}{
 		"no key":         {cloudagents.Options{}, "key is empty"},
-		"key with LF":    {cloudagents.Options{Key: testKey + "\n"}, "stray blank"},
+		"key with LF":    {cloudagents.Options{Key: testKey + "\n"}, "contains a blank"},
 		"version":        {cloudagents.Options{Key: testKey, API: "v2"}, `"v2" is not known`},
 		"plain http":     {cloudagents.Options{Key: testKey, BaseURL: "http://api.cursor.com"}, "https"},
 		"http by name":   {cloudagents.Options{Key: testKey, BaseURL: "http://127.0.0.1.evil.example"}, "https"},

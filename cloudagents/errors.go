@@ -113,7 +113,7 @@ func (c *Client) transportError(k call, err error, sent bool) error {
 func (c *Client) garbled(k call, cause error) error {
 	return &bridge.Error{
 		Kind:    bridge.Unavailable,
-		Message: k.what + ": the Cloud Agents API answered with something that is not its JSON",
+		Message: k.what + ": the Cloud Agents API sent an answer that the bridge does not understand",
 		Cause:   c.scrub(k, cause),
 		Unclear: k.effect(),
 	}
@@ -244,9 +244,9 @@ func describe(kind bridge.ErrorKind, status int, p errorBody) string {
 	case kind == bridge.Unauthenticated:
 		said += "; check the API key"
 	case status == http.StatusGone:
-		said += "; it is no longer kept, read the run instead"
+		said += "; the API no longer keeps it, so read the run instead"
 	case status >= 300 && status < 400:
-		said += "; redirects are not followed, check the API's URL"
+		said += "; the bridge does not follow redirects, so check the API's URL"
 	}
 	return said
 }

@@ -68,7 +68,7 @@ func TestInspectArtifacts(t *testing.T) {
 		"empty file":             {body: one("artifacts/a", "0"), want: with("artifacts/a", 0)},
 		"largest size":           {body: one("artifacts/a", "9007199254740992"), want: with("artifacts/a", 1<<53)},
 		"control characters":     {body: one("a\nSUBAGENT: x\x1b[2J\u202e\u200b", "1"), want: with(`a\nSUBAGENT: x\x1b[2J\u202e\u200b`, 1)},
-		"not UTF-8":              {body: strings.Replace(one("?", "1"), "?", "\xff", 1), unread: "artifacts: the Cloud Agents API answered"},
+		"not UTF-8":              {body: strings.Replace(one("?", "1"), "?", "\xff", 1), unread: "artifacts: the Cloud Agents API sent"},
 		"a long path":            {body: one(strings.Repeat("é", 300), "1"), want: with(strings.Repeat("é", 254)+"…", 1)},
 		"no path":                {body: one("", "1"), want: []bridge.Artifact{b}, unread: oneBad},
 		"negative":               {body: one("a", "-1"), want: []bridge.Artifact{b}, unread: oneBad},
@@ -78,9 +78,9 @@ func TestInspectArtifacts(t *testing.T) {
 		"a size in words":        {body: one("a", `"12"`), want: []bridge.Artifact{b}, unread: oneBad},
 		"no size":                {body: one("a", "null"), want: []bridge.Artifact{b}, unread: oneBad},
 		"an entry of no kind":    {body: `{"items":[7,{"path":"artifacts/b","sizeBytes":2}]}`, want: []bridge.Artifact{b}, unread: oneBad},
-		"the other version":      {body: `{"artifacts":[]}`, unread: "artifacts: the Cloud Agents API answered"},
-		"a list of no kind":      {body: `{"items":{}}`, unread: "artifacts: the Cloud Agents API answered"},
-		"said twice":             {body: `{"items":[],"items":[{"path":"a","sizeBytes":1}]}`, unread: "artifacts: the Cloud Agents API answered"},
+		"the other version":      {body: `{"artifacts":[]}`, unread: "artifacts: the Cloud Agents API sent"},
+		"a list of no kind":      {body: `{"items":{}}`, unread: "artifacts: the Cloud Agents API sent"},
+		"said twice":             {body: `{"items":[],"items":[{"path":"a","sizeBytes":1}]}`, unread: "artifacts: the Cloud Agents API sent"},
 		"too large an answer":    {body: `{"items":[],"x":"` + strings.Repeat("x", strictjson.MaxBytes) + `"}`, unread: "artifacts: the answer is larger than 1048576 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestInspectArtifacts(t *testing.T) {
 func TestInspectUsage(t *testing.T) {
 	t.Parallel()
 	tokens := func(total string) string { return strings.Replace(someTokens, `:10}`, ":"+total+"}", 1) }
-	const garbled = "usage: the Cloud Agents API answered with something that is not its JSON"
+	const garbled = "usage: the Cloud Agents API sent an answer that the bridge does not understand"
 	const badCost = "cost: the API's answer is not an amount"
 	plain := &bridge.Usage{Tokens: 10}
 	charged := func(micros int64) *bridge.Usage {

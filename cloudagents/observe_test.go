@@ -128,7 +128,7 @@ func TestObserveRecoversReply(t *testing.T) {
 		"not there":             {streams: []reply{{status: 404, body: `{"error":{"code":"run_not_found","message":"m"}}`}}, detail: "run_not_found"},
 		"no text at all":        {streams: []reply{sseReply("done {}")}, detail: "no text"},
 		"not JSON":              {streams: []reply{sseReply("assistant {", "done {}")}, detail: "not JSON"},
-		"not a stream":          {streams: []reply{{body: "{}"}}, detail: "did not help"},
+		"not a stream":          {streams: []reply{{body: "{}"}}, detail: "could not read its stream"},
 		"too much text":         {streams: []reply{sseReply(text(strings.Repeat("x", 600)), text(strings.Repeat("x", 600)), "done {}")}, kind: bridge.TooLarge},
 		"result too large":      {streams: []reply{sseReply(`result {"text":"`+strings.Repeat("x", 1025)+`"}`, "done {}")}, kind: bridge.TooLarge},
 		"rate limited":          {streams: []reply{{status: 429}}, kind: bridge.RateLimited},

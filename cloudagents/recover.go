@@ -42,7 +42,7 @@ func (c *Client) recoverReply(ctx context.Context, r bridge.RunRef, o bridge.Obs
 		}
 	}
 	o.Reply = ""
-	o.Detail = clip("the API gave no result for this run, and its stream did not help: "+bridge.SafeMessage(err), maxMessage)
+	o.Detail = clip("the API gave no result for this run, and the bridge could not read its stream: "+bridge.SafeMessage(err), maxMessage)
 	return o, nil
 }
 

@@ -17,7 +17,7 @@ import (
 func (c *Client) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
 	g := l.Grant
 	if !g.Valid() || g.Verb() != "SUBAGENT" || g.Repo() == "" || g.Prompt() == "" {
-		return bridge.Started{}, bridge.Errorf(bridge.Denied, "launch agent: it has not passed the gate")
+		return bridge.Started{}, bridge.Errorf(bridge.Denied, "launch agent: the policy has not allowed this launch")
 	}
 	if g.Repo().Local() {
 		return bridge.Started{}, bridge.Errorf(bridge.Denied, "launch agent: %s is a clone on a machine, which the Cloud Agents API cannot reach", g.Repo())

@@ -110,12 +110,12 @@ func TestStreamErrors(t *testing.T) {
 		kind   bridge.ErrorKind
 		text   string
 	}{
-		"expired":          {reply{status: 410, body: `{"error":{"code":"stream_expired","message":"Stream has expired"}}`}, bridge.NotFound, `"Stream has expired" (stream_expired); it is no longer kept`},
+		"expired":          {reply{status: 410, body: `{"error":{"code":"stream_expired","message":"Stream has expired"}}`}, bridge.NotFound, `"Stream has expired" (stream_expired); the API no longer keeps it`},
 		"bad last id":      {reply{status: 400, body: `{"error":{"code":"invalid_last_event_id","message":"m"}}`}, bridge.Invalid, "invalid_last_event_id"},
 		"rate limited":     {reply{status: 429, header: map[string]string{"Retry-After": "7"}}, bridge.RateLimited, ""},
 		"5xx":              {reply{status: 502, body: "<html>"}, bridge.Unavailable, "502"},
-		"redirect":         {reply{status: 307, header: map[string]string{"Location": "http://127.0.0.1:1/"}}, bridge.Unavailable, "redirects are not followed"},
-		"not a stream":     {reply{body: "{}"}, bridge.Unavailable, "not its JSON"},
+		"redirect":         {reply{status: 307, header: map[string]string{"Location": "http://127.0.0.1:1/"}}, bridge.Unavailable, "does not follow redirects"},
+		"not a stream":     {reply{body: "{}"}, bridge.Unavailable, "does not understand"},
 		"no end":           {sseReply("assistant {}"), bridge.Unavailable, "broke off"},
 		"unavailable":      {sseReply(`error {"code":"stream_unavailable","message":"m"}`, "done {}"), bridge.Unavailable, "stream_unavailable"},
 		"unauthorized":     {sseReply(`error {"code":"unauthorized","message":"m"}`), bridge.Unauthenticated, ""},

@@ -102,7 +102,7 @@ func (c *Client) sendV0(ctx context.Context, f bridge.FollowUp) (bridge.Started,
 
 func (c *Client) findSendV0(ctx context.Context, f bridge.FollowUp) (bridge.Started, bridge.Found, error) {
 	if f.Marker == "" {
-		return bridge.Started{}, bridge.FoundUnknown, bridge.Errorf(bridge.Invalid, "find follow-up: without a marker it cannot be found at v0")
+		return bridge.Started{}, bridge.FoundUnknown, bridge.Errorf(bridge.Invalid, "find follow-up: this follow-up has no marker, and API v0 needs one to find it")
 	}
 	messages, err := c.conversationV0(ctx, "find follow-up", f.Agent)
 	if err != nil {

@@ -14,7 +14,7 @@ const candidatesPage, maxCandidates = 20, candidatesPage - 1
 
 func (c *Client) launchV1(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
 	if !agentIDForm.MatchString(l.AgentID) {
-		return bridge.Started{}, bridge.Errorf(bridge.Invalid, "launch agent: the agent id is not bc- and a UUID")
+		return bridge.Started{}, bridge.Errorf(bridge.Invalid, "launch agent: the agent id must be bc- and a UUID")
 	}
 	k := post("launch agent", "/v1/agents")
 	servers, secrets := serversOf(l.Door)
@@ -209,7 +209,7 @@ func (c *Client) attribute(ctx context.Context, f bridge.FollowUp, runs []string
 	}
 	return "", &bridge.Error{
 		Kind:    bridge.Conflict,
-		Message: fmt.Sprintf("find follow-up: the agent has %d new runs and none shows whose it is", len(runs)),
+		Message: fmt.Sprintf("find follow-up: the agent has %d new runs, and the bridge cannot tell which one is this follow-up", len(runs)),
 		Unclear: true,
 	}
 }

@@ -22,7 +22,7 @@ func (d *Door) bridgeTools() []tool {
 			takes(text("repo", "GitHub repository that the subagent works on, as github.com/owner/name. list_allowed says which ones are allowed."),
 				text("prompt", "Self-contained task description for the subagent.")), d.launchAgent).keyed(),
 		d.agentLister(),
-		define("agent_status", "Show what one agent of your tree is doing and how its latest turn stands. Do not call it in a loop: results arrive as your next turn by themselves.",
+		define("agent_status", "Show what one agent of your tree is doing and the state of its latest turn. Do not call it in a loop: results arrive as your next turn by themselves.",
 			takes(text("agent", "Name or id of the agent.")), d.agentStatus),
 		define("run_local_action", "Run one of the listed actions on the user's machine. An action takes no arguments. The tool returns at once, and the outcome arrives as your next turn. status is requested, or held if a person must approve the action first.",
 			takes(text("action", "Id of the action. list_allowed says which ones are allowed.")), d.runLocalAction).keyed(),
@@ -31,7 +31,7 @@ func (d *Door) bridgeTools() []tool {
 		define("remind", "Send yourself a message that arrives as a turn at a later time. Use this tool instead of waiting.",
 			takes(text("when", "An RFC 3339 time such as 2026-03-01T09:00:00Z, a date such as 2026-03-01 (UTC), or a span from now: 30s, 10m, 1h30m, 3d, 1w, in 10 minutes."),
 				text("message", "The message that you get at that time.")), d.remind).keyed(),
-		define("cancel_reminder", "Cancel a reminder of yours that has not come back yet.",
+		define("cancel_reminder", "Cancel a reminder of yours that has not arrived yet.",
 			takes(text("reminder_id", "The id that remind returned, cmd_….")), d.cancelReminder).keeps(),
 	}
 }
@@ -75,7 +75,7 @@ func (d *Door) launch(ctx context.Context, c *caller, cmd parser.Command) (got A
 	_, m, err := d.ask(ctx, c, cmd)
 	if limit := d.o.Policy().Limits().Depth; bridge.KindOf(err) == bridge.Denied && c.agent.Depth >= limit {
 		// Another repository would be refused, too.
-		return got, bridge.Errorf(bridge.Denied, "refused: you stand at depth %d of delegation and the limit is %d, so you may not launch subagents; do the work here or report to your parent", c.agent.Depth, limit)
+		return got, bridge.Errorf(bridge.Denied, "refused: you are at depth %d of delegation and the limit is %d, so you may not launch subagents; do the work yourself or report to your parent", c.agent.Depth, limit)
 	}
 	if err != nil {
 		return got, err
@@ -177,7 +177,7 @@ func (d *Door) cancelReminder(ctx context.Context, c *caller, in cancelArgs) (an
 		case err != nil:
 			return "", err
 		case m.State != bridge.CommandGranted:
-			return "", bridge.Errorf(bridge.Conflict, "reminder %s does not wait any more; it is %s", m.ID, m.State)
+			return "", bridge.Errorf(bridge.Conflict, "reminder %s cannot be cancelled any more; its state is %s", m.ID, m.State)
 		}
 		m.State, m.Reason, m.UpdatedAt = bridge.CommandFailed, "the agent cancelled it", tx.Now()
 		if err := tx.UpdateCommand(m); err != nil {
@@ -324,7 +324,7 @@ func (c *caller) find(tx *bridge.Scene, key string) (a bridge.Agent, err error) 
 		a, err = bridge.FindInTree(tx, c.agent.Root, key)
 	}
 	if errors.Is(err, bridge.ErrNoRow) || (err == nil && a.Root != c.agent.Root) {
-		return bridge.Agent{}, bridge.Errorf(bridge.NotFound, "no agent %+.80q in your tree; list_agents lists them", key)
+		return bridge.Agent{}, bridge.Errorf(bridge.NotFound, "no agent %+.80q in your tree; call list_agents to see the names", key)
 	}
 	return a, err
 }
@@ -382,7 +382,7 @@ func checkWords(argument, value string) error {
 	case len(value) > maxWords:
 		return bridge.Errorf(bridge.TooLarge, "%s has %d bytes; at most %d are allowed: put the rest into a file of the repository", argument, len(value), maxWords)
 	case !utf8.ValidString(value) || strings.ContainsFunc(value, hidden):
-		return bridge.Errorf(bridge.Invalid, "%s holds control characters or invisible ones that change how it is read; write it without them", argument)
+		return bridge.Errorf(bridge.Invalid, "%s contains control characters or invisible characters that change how people read it; write it without them", argument)
 	}
 	return nil
 }
@@ -403,7 +403,7 @@ func checkLine(argument, value string) error {
 		return err
 	}
 	if len(value) > 300 || strings.ContainsAny(value, "\n\r\t") {
-		return bridge.Errorf(bridge.Invalid, "%s must be one short line", argument)
+		return bridge.Errorf(bridge.Invalid, "%s must be one line of at most 300 bytes", argument)
 	}
 	return nil
 }

@@ -9,9 +9,9 @@ import (
 // channelTools is the set for channels and DMs (seed: the office).
 func (d *Door) channelTools() []tool {
 	return []tool{
-		define("send_channel_message", "Post a message in a channel of which you are a member. The message does not wake the other members: they read it with their next turn.",
+		define("send_channel_message", "Post a message in a channel that you are a member of. The message does not wake the other members: they read it with their next turn.",
 			takes(text("channelId", "Id or name of the channel."), text("text", "The message.")), d.sendChannel).keyed(),
-		define("send_dm", "Send a direct message to another agent of your tree or of a channel with you. Use this tool where no answer is needed: the other agent may answer or not, and nobody waits. It is woken only near the beginning of a conversation; later it reads the message with its next turn.",
+		define("send_dm", "Send a direct message to another agent of your tree or of one of your channels. Use this tool if you need no answer. The bridge wakes the other agent only near the beginning of a conversation. Later that agent reads the message with its next turn.",
 			takes(text("targetAgentId", "Id or name of the agent."), text("text", "The message.")), d.sendDM).keyed(),
 		define("react_to_message", "Add an emoji reaction to a message.",
 			takes(text("messageId", "Id of the message."), text("emoji", "One emoji.")), d.react).keeps(),

@@ -208,7 +208,7 @@ func (d *Door) authenticated(w http.ResponseWriter, r *http.Request) {
 	}
 	c.traceparent = r.Header.Get("Traceparent")
 	if r.URL.RawQuery != "" && !isUpload(r) {
-		refuse(w, r, bridge.Errorf(bridge.Invalid, "this path takes no query; leave it out. One toolset is at %s/NAME", prefix))
+		refuse(w, r, bridge.Errorf(bridge.Invalid, "this path takes no query; leave the query out. For one toolset, use %s/NAME", prefix))
 		return
 	}
 	if isFiles(r.URL.EscapedPath()) {
@@ -321,10 +321,10 @@ func (d *Door) identify(r *http.Request) (*caller, error) {
 	}
 	shown := r.Header.Values("Authorization")
 	if !httpx.TokenShown(r) {
-		return nil, bridge.Errorf(bridge.Unauthenticated, "a token is required: send the agent's own as Authorization: Bearer; the operator makes one. If the client sent an empty one, the variable that it takes the token from is not set")
+		return nil, bridge.Errorf(bridge.Unauthenticated, "a token is required: send the agent's token as Authorization: Bearer TOKEN; the operator makes one. If the client sends an empty token, set the variable that the client reads it from")
 	}
 	if len(shown) != 1 {
-		return nil, bridge.Errorf(bridge.Unauthenticated, "a token is required: send the agent's own as Authorization: Bearer; the operator makes one")
+		return nil, bridge.Errorf(bridge.Unauthenticated, "a token is required: send the agent's token once, as Authorization: Bearer TOKEN; the operator makes one")
 	}
 	scheme, secret, _ := strings.Cut(shown[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -347,7 +347,7 @@ func (d *Door) identify(r *http.Request) (*caller, error) {
 		return err
 	})
 	if errors.Is(err, bridge.ErrNoRow) {
-		return nil, bridge.Errorf(bridge.Unauthenticated, "the agent of this token is gone; make a token for another one")
+		return nil, bridge.Errorf(bridge.Unauthenticated, "the agent of this token no longer exists; ask the operator for a token of another agent")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load agent %q: %w", token.Agent, err)
@@ -365,7 +365,7 @@ func (d *Door) pick(c *caller, path string) (*offer, error) {
 			found = found || name == one
 		}
 		if !found {
-			return nil, bridge.Errorf(bridge.NotFound, "no toolset %+.40q for this agent; it has: %s", one, strings.Join(names, ", "))
+			return nil, bridge.Errorf(bridge.NotFound, "this agent has no toolset %+.40q; it has %s", one, strings.Join(names, ", "))
 		}
 		names = []string{one}
 	}

@@ -373,7 +373,7 @@ func TestTheBridgeSet(t *testing.T) {
 		t.Errorf("remind: %+v", reminder)
 	}
 	good[any](w, s, "cancel_reminder", args{"reminder_id": reminder.CommandID})
-	if r := w.call(s, "cancel_reminder", args{"reminder_id": reminder.CommandID}); !r.IsError || !strings.Contains(words(r), "does not wait") {
+	if r := w.call(s, "cancel_reminder", args{"reminder_id": reminder.CommandID}); !r.IsError || !strings.Contains(words(r), "cannot be cancelled any more") {
 		t.Errorf("cancel twice: %s", words(r))
 	}
 	allowed := good[mcpserver.Allowed](w, s, "list_allowed", nil)

@@ -40,11 +40,11 @@ func (d *Door) serveFile(w http.ResponseWriter, r *http.Request, c *caller) {
 		return
 	case collection:
 		w.Header().Set("Allow", "PUT")
-		refuse(w, r, bridge.Errorf(bridge.Invalid, "a file is handed over with PUT /mcp/files?recipient_id=ID&name=NAME, and read with GET /mcp/files/fil_…"))
+		refuse(w, r, bridge.Errorf(bridge.Invalid, "this path takes only PUT; hand over a file with PUT /mcp/files?recipient_id=ID&name=NAME, and read one with GET /mcp/files/fil_…"))
 		return
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
-		refuse(w, r, bridge.Errorf(bridge.Invalid, "a file is read with GET"))
+		refuse(w, r, bridge.Errorf(bridge.Invalid, "this path takes only GET; read the file with GET"))
 		return
 	}
 	content, f, err := d.o.Mail.OpenFile(r.Context(), c.agent.ID, bridge.FileID(strings.TrimPrefix(r.URL.EscapedPath(), prefix+filesPath)))

@@ -113,9 +113,9 @@ func (d *Door) inside(ctx context.Context, c *caller, in insideCall, known bool)
 	t := in.tool
 	switch {
 	case !known:
-		return failed(bridge.Errorf(bridge.NotFound, "there is not a tool %s; there are %s", words.Name(in.begun.tool), strings.Join(slices.Sorted(maps.Keys(c.offer.tools)), ", "))), nil
+		return failed(bridge.Errorf(bridge.NotFound, "the tool %s does not exist; call one of %s", words.Name(in.begun.tool), strings.Join(slices.Sorted(maps.Keys(c.offer.tools)), ", "))), nil
 	case in.again && !t.repeatable():
-		return failed(bridge.Errorf(bridge.Conflict, "the bridge stopped while this call ran, so it may have happened and may not; look before you make it again")), nil
+		return failed(bridge.Errorf(bridge.Conflict, "the bridge stopped while this call ran, so the call may have happened; check that before you call again")), nil
 	}
 	if err := d.pace.take(c.agent.ID); err != nil {
 		return failed(err), nil

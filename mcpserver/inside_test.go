@@ -119,10 +119,10 @@ func TestInsideRecordsFirst(t *testing.T) {
 		t.Errorf("%+v, then %+v", sent, again)
 	}
 	for name, k := range map[string]bridge.ToolCall{
-		"must be a JSON object":  {Name: "send_message", Args: json.RawMessage(`[1]`)},
-		"unexpected end of JSON": {Name: "send_message", Args: json.RawMessage(`{"recipient":"US`)},
-		"there is not a tool":    {Name: "delete_everything", Args: json.RawMessage(`{}`)},
-		"recipient":              {Name: "send_message"},
+		"must be a JSON object":    {Name: "send_message", Args: json.RawMessage(`[1]`)},
+		"unexpected end of JSON":   {Name: "send_message", Args: json.RawMessage(`{"recipient":"US`)},
+		"does not exist; call one": {Name: "delete_everything", Args: json.RawMessage(`{}`)},
+		"recipient":                {Name: "send_message"},
 	} {
 		k.Turn, k.ID = turn, "bad "+name
 		if r := w.inside(a, k); !r.Failed || !strings.Contains(r.Payload, name) {

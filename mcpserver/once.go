@@ -19,7 +19,7 @@ const keyArgument = "idempotency_key"
 
 // keyed lets a tool take keyArgument; its call finds what it means in caller.once.
 func (t tool) keyed() tool {
-	p := text(keyArgument, "Optional: a word of your own for this one request, such as a UUID. If you are cut off, make the same call with the same key. The bridge does not do it twice and gives the first answer again.").maybe()
+	p := text(keyArgument, "Optional: a key of your own for this one request, such as a UUID. If the call is cut off, make it again with the same key. The bridge does it only once and gives the first answer again.").maybe()
 	t.schema.Properties[p.name] = &p.schema
 	t.schema.PropertyOrder = append(t.schema.PropertyOrder, p.name)
 	return t

@@ -46,7 +46,7 @@ func (p *pace) take(agent bridge.AgentID) error {
 	p.refused[agent]++
 	p.mu.Unlock()
 	return &bridge.Error{Kind: bridge.RateLimited, RetryAfter: wait, Message: fmt.Sprintf(
-		"you called tools %s within a minute, which is the limit; call again in %s, and if you wait for something end your turn instead: it arrives as your next one",
+		"you called tools %s within a minute, which is the limit; call again in %s. If you wait for a result, end your turn instead: the result arrives as your next turn",
 		words.Count(p.perMinute, "time"), words.Count(int(wait/time.Second)+1, "second"))}
 }
 

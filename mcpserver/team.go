@@ -41,7 +41,7 @@ func (d *Door) teamTools() []tool {
 		define("poke", "Wake a child of yours. If its last turn failed, the bridge tries that turn again.",
 			takes(text("agent", "Name or id of a child.")), d.poke).keyed(),
 		define("subscribe", "Get one turn when a busy agent stops being busy: your parent, a child or a sibling. Use this tool instead of asking again and again.",
-			takes(text("agent", "Name or id of the agent."), text("event", "The event that you want to hear of.").among(becameIdle).or(becameIdle)), d.subscribe).keeps(),
+			takes(text("agent", "Name or id of the agent."), text("event", "The event to wait for.").among(becameIdle).or(becameIdle)), d.subscribe).keeps(),
 		define("list_children", "List your direct children and what each is doing.", takes(), d.listChildren),
 	}
 }
@@ -198,7 +198,7 @@ func ownRepo(err error, named string) error {
 	if named != "" || !errors.As(err, &code) || (code != refusedFor(policy.CodeRepoNotAllowed) && code != refusedFor(policy.CodeBadRepo)) {
 		return err
 	}
-	return bridge.Errorf(bridge.Denied, "%s; you named no repo, so it was to be your own: name one that is allowed as repo", bridge.SafeMessage(err))
+	return bridge.Errorf(bridge.Denied, "%s; you named no repo, so the subagent would work on your own repository: give an allowed one as repo", bridge.SafeMessage(err))
 }
 
 // spawnedBefore finds what was made under the same key, or by the same call
@@ -300,7 +300,7 @@ func (d *Door) inspectAgent(ctx context.Context, c *caller, in nameArgs) (answer
 			return err
 		}
 		if below, err := c.leads(tx, a); err != nil || !below {
-			return errors.Join(err, bridge.Errorf(bridge.Denied, "%s is not below you; list_children lists whom you may inspect", a.Name))
+			return errors.Join(err, bridge.Errorf(bridge.Denied, "%s is not below you; you may inspect your children (see list_children) and the agents below them", a.Name))
 		}
 		out.State, out.Detail, out.Trouble = seedState(a.State), string(a.State), words.ForAgent(a.Trouble)
 		if awaited, err := tx.AwaitedBy(a.ID, 1); err != nil {
@@ -387,9 +387,9 @@ func (d *Door) checkSaved(ctx context.Context, c *caller, in resultArgs) error {
 	left, err := d.o.Machines.Uncommitted(ctx, c.agent)
 	switch {
 	case err != nil:
-		return bridge.Errorf(bridge.KindOf(err), "the bridge could not find out whether your work is committed (%s). Call complete again, or say in why_uncommitted what you left without a commit", bridge.SafeMessage(err))
+		return bridge.Errorf(bridge.KindOf(err), "the bridge could not find out whether your work is committed (%s). Call complete again, or say in why_uncommitted what you left uncommitted", bridge.SafeMessage(err))
 	case left != "":
-		return bridge.Errorf(bridge.Conflict, "your tree has work that is in no commit: %+.600q. Commit it and call complete again, or call complete with why_uncommitted and say why it stays without a commit", left)
+		return bridge.Errorf(bridge.Conflict, "your workspace has uncommitted work: %+.600q. Commit it and call complete again, or call complete with why_uncommitted and say why you leave it uncommitted", left)
 	}
 	return nil
 }
@@ -402,7 +402,7 @@ func (d *Door) complete(ctx context.Context, c *caller, in resultArgs) (answer, 
 		return answer{}, err
 	}
 	if in.Uncommitted != "" {
-		in.Result += "\n\nLeft without a commit: " + in.Uncommitted
+		in.Result += "\n\nLeft uncommitted: " + in.Uncommitted
 	}
 	const head = "Completed: "
 	if room := bridge.MaxMessage - len(head); len(in.Result) > room {
@@ -435,9 +435,9 @@ func (d *Door) poke(ctx context.Context, c *caller, in agentArgs) (answer, error
 	case earlier != "":
 		return pokedAs(earlier), nil
 	case child.Parent != c.agent.ID:
-		return answer{}, bridge.Errorf(bridge.Denied, "%s is not your child; list_children lists whom you may poke", child.Name)
+		return answer{}, bridge.Errorf(bridge.Denied, "%s is not your child; call list_children to see which agents you may poke", child.Name)
 	case child.State == bridge.AgentGated || child.Quarantined:
-		return answer{}, bridge.Errorf(bridge.Conflict, "%s gets no turns until a person has looked: %s", child.Name, child.Trouble)
+		return answer{}, bridge.Errorf(bridge.Conflict, "%s gets no turns until a person has checked it: %s", child.Name, child.Trouble)
 	case last.State == bridge.TurnUncertain:
 		return answer{}, bridge.Errorf(bridge.Conflict, "the last turn of %s may not have arrived; ask a person to check it", child.Name)
 	case last.State == bridge.TurnFailed:
@@ -451,7 +451,7 @@ func (d *Door) poke(ctx context.Context, c *caller, in agentArgs) (answer, error
 		if err != nil {
 			return "", err
 		}
-		_, err = tx.Notify(bridge.Notice{Agent: child.ID, Cause: bridge.CauseMessage, Depth: t.Depth, Text: words.Say("your parent %s pokes you: look at what waits for you and go on", c.agent.Name)})
+		_, err = tx.Notify(bridge.Notice{Agent: child.ID, Cause: bridge.CauseMessage, Depth: t.Depth, Text: words.Say("your parent %s pokes you: look at what waits for you and continue your work", c.agent.Name)})
 		return string(child.ID), err
 	})
 	return pokedAs(made), err

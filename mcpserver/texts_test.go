@@ -24,7 +24,7 @@ func TestWaysToWriteSayWhenToUseThem(t *testing.T) {
 	for name, says := range map[string][]string{
 		"send_message":         {"Use this tool to ask or tell one of your team", "your parent, a child or a sibling", "it wakes the recipient", "With sync, your next message is the reply or a notice that none comes"},
 		"threads_send_message": {"Use this tool for a discussion of several agents, and for an agent of your tree that is not your parent, child or sibling", "A direct message wakes the recipient", "Replies arrive as your next turn"},
-		"send_dm":              {"Use this tool where no answer is needed", "another agent of your tree or of a channel with you", "nobody waits", "woken only near the beginning of a conversation"},
+		"send_dm":              {"Use this tool if you need no answer", "another agent of your tree or of one of your channels", "wakes the other agent only near the beginning of a conversation"},
 	} {
 		for _, part := range says {
 			if !strings.Contains(texts[name], part) {

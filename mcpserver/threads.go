@@ -172,7 +172,7 @@ func timestamp(argument, value string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, bridge.Errorf(bridge.Invalid, "%s %+.40q is no timestamp; write it like 2025-03-30T12:00:00Z", argument, value)
+	return time.Time{}, bridge.Errorf(bridge.Invalid, "%s %+.40q is not a timestamp; write it like 2025-03-30T12:00:00Z", argument, value)
 }
 
 func (d *Door) getMessages(ctx context.Context, c *caller, in getArgs) (answer, error) {

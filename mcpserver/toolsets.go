@@ -107,7 +107,7 @@ func (d *Door) newOffer(names []string) (*offer, error) {
 	for _, set := range names {
 		tools, ok := d.sets[set]
 		if !ok {
-			return nil, bridge.Errorf(bridge.NotFound, "no toolset %+.40q; there are %s", set, strings.Join(SetNames(), ", "))
+			return nil, bridge.Errorf(bridge.NotFound, "toolset %+.40q does not exist; the toolsets are %s", set, strings.Join(SetNames(), ", "))
 		}
 		for _, t := range tools {
 			if there, taken := o.tools[t.name]; taken {

@@ -23,7 +23,7 @@ func (in transferArgs) content() (io.Reader, error) {
 		return strings.NewReader(*in.Content), nil
 	case in.Base64 != nil:
 		if _, err := base64.StdEncoding.DecodeString(*in.Base64); err != nil {
-			return nil, bridge.Errorf(bridge.Invalid, "content_base64 is not base64 (RFC 4648, section 4, with padding); encode the file's bytes so")
+			return nil, bridge.Errorf(bridge.Invalid, "content_base64 is not valid; encode the file's bytes as base64 with padding (RFC 4648, section 4)")
 		}
 		return base64.NewDecoder(base64.StdEncoding, strings.NewReader(*in.Base64)), nil
 	}
@@ -58,7 +58,7 @@ func (d *Door) upload(w http.ResponseWriter, r *http.Request, c *caller) {
 		return
 	}
 	if q.Get("recipient_id") == "" || q.Get("name") == "" {
-		refuse(w, r, bridge.Errorf(bridge.Invalid, "an upload names its recipient and the file: PUT /mcp/files?recipient_id=ID&name=NAME"))
+		refuse(w, r, bridge.Errorf(bridge.Invalid, "recipient_id and name are required; upload with PUT /mcp/files?recipient_id=ID&name=NAME"))
 		return
 	}
 	httpx.Linger(w, uploadPatience)

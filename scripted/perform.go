@@ -76,7 +76,7 @@ func (p *performance) call(tool string, args json.RawMessage) (returned, error) 
 		return got, nil
 	}
 	if p.door == nil {
-		return returned{}, errors.New("the agent was given no door to call " + tool + " at")
+		return returned{}, errors.New("the agent has no MCP address at which to call " + tool)
 	}
 	wait, until := firstRetry, time.Now().Add(doorPatience)
 	for {
@@ -96,7 +96,7 @@ func (p *performance) call(tool string, args json.RawMessage) (returned, error) 
 		p.hangUp()
 		p.o.Log.Debug().Err(err).Str("agent", p.agent).Str("tool", tool).Msg("a scripted agent does not reach its door")
 		if time.Now().After(until) {
-			return returned{}, errors.New("the door does not answer")
+			return returned{}, errors.New("the bridge does not answer tool calls")
 		}
 		if pause.For(p.ctx, wait) != nil {
 			return returned{}, errStopped

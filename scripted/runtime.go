@@ -103,7 +103,7 @@ func (r *Runtime) begin(a *agent, now *run) {
 func (r *Runtime) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
 	g := l.Grant
 	if !g.Valid() || g.Repo() == "" || g.Prompt() == "" {
-		return bridge.Started{}, bridge.Errorf(bridge.Denied, "launch agent: it has not passed the gate")
+		return bridge.Started{}, bridge.Errorf(bridge.Denied, "launch agent: the policy has not allowed this launch")
 	}
 	if l.AgentID == "" {
 		return bridge.Started{}, bridge.Errorf(bridge.Invalid, "launch agent: it has no id")
@@ -127,7 +127,7 @@ func (r *Runtime) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, 
 // over says that a call's context ended before it had any effect.
 func over(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return &bridge.Error{Kind: bridge.Unavailable, Message: "the call was given up", Cause: err}
+		return &bridge.Error{Kind: bridge.Unavailable, Message: "the caller gave up the call", Cause: err}
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (r *Runtime) Send(ctx context.Context, f bridge.FollowUp) (bridge.Started, 
 		return bridge.Started{}, err
 	}
 	if !a.last().state.Terminal() {
-		return bridge.Started{}, bridge.Errorf(bridge.Busy, "send follow-up: the agent is in a turn")
+		return bridge.Started{}, bridge.Errorf(bridge.Busy, "send follow-up: the agent is busy with a turn")
 	}
 	if err := r.write(Line{Kind: Told, Agent: a.id, Run: len(a.runs) + 1, Marker: f.Marker, Prompt: f.Marker + "\n" + f.Text, Door: f.Door}); err != nil {
 		return bridge.Started{}, err
@@ -196,7 +196,7 @@ func (r *Runtime) agent(id string) (*agent, error) {
 	if a, ok := r.agents[id]; ok {
 		return a, nil
 	}
-	return nil, bridge.Errorf(bridge.NotFound, "the scripted agents have no %+.60q", id)
+	return nil, bridge.Errorf(bridge.NotFound, "no scripted agent has the id %+.60q", id)
 }
 
 // find finds a run, the latest without an id. The caller holds the lock.

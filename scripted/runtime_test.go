@@ -117,7 +117,7 @@ func TestCutOff(t *testing.T) {
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, noteScript)
-	if o := h.launch("Keep notes", nil); o.State != bridge.RunError || !strings.Contains(o.Detail, "no door") {
+	if o := h.launch("Keep notes", nil); o.State != bridge.RunError || !strings.Contains(o.Detail, "no MCP address") {
 		t.Errorf("%+v", o)
 	}
 	h = newHost(t, noteScript)

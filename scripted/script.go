@@ -156,12 +156,12 @@ func (c *compiler) turn(at string, t turnFile) *turn {
 	switch out.status {
 	case "", bridge.RunFinished, bridge.RunError:
 	default:
-		c.wrong(at+".status", t.Status, "is no way to end", "use FINISHED or ERROR")
+		c.wrong(at+".status", t.Status, "is not a way to end", "use FINISHED or ERROR")
 	}
 	for k, st := range t.Steps {
 		at := fmt.Sprintf("%s.steps[%d]", at, k)
 		if st.Call == "" {
-			c.wrong(at+".call", "", "is required", "name a tool of the MCP door, such as send_message")
+			c.wrong(at+".call", "", "is required", "name a tool of the bridge, such as send_message")
 		}
 		out.steps = append(out.steps, step{call: st.Call, when: c.template(at+".when", st.When), with: c.template(at+".with", st.With), keep: st.Keep})
 	}

@@ -38,7 +38,7 @@ func lowerScheme(address string) string {
 func connectTrouble(err error, c *pgx.ConnConfig) error {
 	kind, words := bridge.Unavailable, connectWords(err, c)
 	if words == "" {
-		words = "cannot be reached; is PostgreSQL running, and are host, port, user and password right?"
+		words = "cannot be reached; check that PostgreSQL runs, and that host, port, user and password are right"
 	}
 	return &bridge.Error{Kind: kind, Cause: scrubbed(err, c), Message: fmt.Sprintf("the database at %s %s", place(c), words)}
 }
@@ -56,7 +56,7 @@ func connectWords(err error, c *pgx.ConnConfig) string {
 	case errors.As(err, &name):
 		return fmt.Sprintf("cannot be reached, because the host name %+q is not known here; correct the host in the address", c.Host)
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
-		return fmt.Sprintf("cannot be reached, because nothing listens at port %d there; start PostgreSQL, or correct host and port in the address", c.Port)
+		return fmt.Sprintf("cannot be reached, because no program listens at port %d there; start PostgreSQL, or correct host and port in the address", c.Port)
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return "cannot be reached, because no network leads there; correct the host in the address, or look at the network"
 	case strings.Contains(err.Error(), "server refused TLS"):
@@ -85,7 +85,7 @@ func refusalWords(pg *pgconn.PgError, c *pgx.ConnConfig) string {
 	case "42501":
 		return fmt.Sprintf("does not let user %+q make tables; make that user the owner of the database", c.User)
 	case "42704", "22023":
-		return "refuses a setting in the address; correct what stands behind the ? there"
+		return "refuses a setting in the address; correct the settings after the ? in the address"
 	case "53300":
 		return "has no connection free; end other clients, or raise max_connections"
 	case "57P03":

@@ -29,10 +29,10 @@ func TestAddressesThatLeadNowhere(t *testing.T) {
 	for name, tt := range map[string]struct{ address, want string }{
 		"no such database": {with(func(u *url.URL) { u.Path = "/nowhere" }), `the server has no database "nowhere"; make it with createdb, or correct the name in the address`},
 		"no such user":     {with(func(u *url.URL) { u.User = url.UserPassword("stranger", "geheim") }), `does not let user "stranger" in; correct the user in the address`},
-		"a closed port":    {with(func(u *url.URL) { u.Host = "127.0.0.1:1" }), "nothing listens at port 1 there; start PostgreSQL, or correct host and port in the address"},
+		"a closed port":    {with(func(u *url.URL) { u.Host = "127.0.0.1:1" }), "no program listens at port 1 there; start PostgreSQL, or correct host and port in the address"},
 		"no such host":     {with(func(u *url.URL) { u.Host = "no-such-host.invalid:5432" }), "correct the host in the address"},
 		"no TLS there":     {with(func(u *url.URL) { u.RawQuery = "sslmode=require" }), "takes no encrypted connections; set up TLS at the server, or write sslmode=prefer"},
-		"a wrong setting":  {with(func(u *url.URL) { u.RawQuery += "&no_such_setting=1" }), "refuses a setting in the address; correct what stands behind the ?"},
+		"a wrong setting":  {with(func(u *url.URL) { u.RawQuery += "&no_such_setting=1" }), "refuses a setting in the address; correct the settings after the ?"},
 		"another program":  {with(func(u *url.URL) { u.Host = other }), "the database at postgres://" + other},
 	} {
 		opened, err := store.Open(t.Context(), tt.address)

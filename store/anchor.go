@@ -101,7 +101,7 @@ func (a *anchor) look(f anchored) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		a.lose(f.place, "is gone: somebody removed or moved it")
 	case err != nil:
-		return &bridge.Error{Kind: bridge.Unavailable, Message: "the database's file " + f.place + " cannot be looked at; look at the disk and the rights of its folder", Cause: err}
+		return &bridge.Error{Kind: bridge.Unavailable, Message: "the bridge cannot look at the database's file " + f.place + "; check the disk and the rights of its folder", Cause: err}
 	case idOf(info) != f.id:
 		a.lose(f.place, "is another file: somebody replaced it")
 	case f.place == a.path+"-wal":
@@ -112,7 +112,7 @@ func (a *anchor) look(f anchored) error {
 
 func (a *anchor) lose(place, what string) {
 	a.lost.CompareAndSwap(nil, &bridge.Error{Kind: bridge.Unavailable, Message: fmt.Sprintf(
-		"the database's file %s %s while this bridge serves it. No work is accepted. Stop this bridge, which writes back what it still has, put %s and the files beside it (-wal, -shm) back, and start again", place, what, a.path)})
+		"the database's file %s %s while this bridge serves it. The bridge accepts no more work. Stop this bridge: it then writes back what it still has. Then put %s and the files beside it (-wal, -shm) back, and start again", place, what, a.path)})
 }
 
 // Check reports whether the database's files are still those that were opened:

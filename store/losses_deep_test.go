@@ -45,7 +45,7 @@ func TestPostgresLosesACommit(t *testing.T) {
 			for range 4 { // more often than the pool has connections, each for the first time and once more
 				p.LoseCommit(1, recorded)
 				err := s.Update(t.Context(), deepen)
-				if bridge.KindOf(err) != bridge.Unavailable || !strings.Contains(err.Error(), "Look whether this was recorded") {
+				if bridge.KindOf(err) != bridge.Unavailable || !strings.Contains(err.Error(), "Check whether this change was recorded") {
 					t.Fatalf("a step whose commit was lost: %v", err)
 				}
 				if recorded {
@@ -176,7 +176,7 @@ func TestReaderOfAnotherProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := s.Update(t.Context(), insertAgent(21)); bridge.KindOf(err) != bridge.Unavailable || !strings.Contains(err.Error(), "another program reads the database without an end") {
+		if err := s.Update(t.Context(), insertAgent(21)); bridge.KindOf(err) != bridge.Unavailable || !strings.Contains(err.Error(), "another program does not stop reading the database") {
 			t.Errorf("beyond the bound: %v", err)
 		}
 	}

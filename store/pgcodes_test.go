@@ -22,7 +22,7 @@ func TestPostgresErrorCodes(t *testing.T) {
 		_, err := conn.Exec(t.Context(), "CREATE SEQUENCE tries; "+failing(0, "40001")+"; CREATE TRIGGER fail BEFORE UPDATE ON agents FOR EACH ROW EXECUTE FUNCTION fail()")
 		return err
 	})
-	const nothing, look = "Nothing of this was recorded", "Look whether this was recorded"
+	const nothing, look = "This change was not recorded", "Check whether this change was recorded"
 	for _, c := range []struct {
 		code         string
 		fails, tries int

@@ -39,7 +39,7 @@ func checkLink(path string) error {
 	if err != nil {
 		return err
 	}
-	return bridge.Errorf(bridge.Invalid, "the database %s is a link that leads to no file: %+q is not there; put the file back, remove the link, or choose another path. Nothing was created", path, target)
+	return bridge.Errorf(bridge.Invalid, "the database %s is a link that leads to no file: %+q does not exist; put the file back, remove the link, or choose another path. Nothing was created", path, target)
 }
 
 // checkDisk refuses a folder on a network file system. SQLite's log needs memory that

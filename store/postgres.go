@@ -52,7 +52,7 @@ type postgresDB struct {
 }
 
 // errAddress does not repeat what the library says: its text may hold the address, and with it the password.
-var errAddress = bridge.Errorf(bridge.Invalid, "the database address is no PostgreSQL URL; write postgres://user:password@host:5432/database")
+var errAddress = bridge.Errorf(bridge.Invalid, "the database address is not a PostgreSQL URL; write postgres://user:password@host:5432/database")
 
 // poolParam is the address's parameter for the size of the pool, by the name that pgxpool gave it.
 const poolParam = "pool_max_conns"

@@ -238,7 +238,7 @@ func (d *sqliteDB) bound(ctx context.Context) error {
 		return nil
 	}
 	d.longer = size - 1 // ask each time
-	return bridge.Errorf(bridge.Unavailable, "the database's log has grown to %d MB, because another program reads the database without an end. End that program, such as a sqlite3 shell or a backup. Nothing of this was recorded", size>>20)
+	return bridge.Errorf(bridge.Unavailable, "the database's log has grown to %d MB, because another program does not stop reading the database. End that program, such as a sqlite3 shell or a backup. This change was not recorded", size>>20)
 }
 
 // truncate copies the whole log and empties it, or gives up after logPatience.

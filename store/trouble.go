@@ -25,9 +25,9 @@ func runTrouble(err error) error {
 	words := troubleOf(err)
 	switch {
 	case words != "":
-		words += ". Nothing of this was recorded; try again"
+		words += ". This change was not recorded; try again"
 	case unreachable(err): // it may have been the answer to the commit that was lost
-		words = "the database server cannot be reached. Look whether this was recorded, and try again"
+		words = "the database server cannot be reached. Check whether this change was recorded before you try again"
 	default:
 		return err
 	}
@@ -96,11 +96,11 @@ func troubleOf(err error) string {
 		case pg.Code == "53100": // disk_full
 			return "the disk of the database server is full; make room"
 		case pg.Code == "57014", pg.Code == "55P03", pg.Code == "40001", pg.Code == "40P01": // query_canceled, lock_not_available: our own limits; the others: steps that met each other in every try
-			return "the database server takes too long; look at its load and at who holds its locks"
+			return "the database server takes too long; look at its load and at the sessions that hold locks"
 		case strings.HasPrefix(pg.Code, "53"), pg.Code == "57P03": // resources, start; a shutdown may end a session after its commit
 			return "the database server takes no work now"
 		case pg.Code == "25006": // read_only_sql_transaction
-			return "the database server takes no writes; is it a standby?"
+			return "the database server accepts no writes; if it is a standby, give the address of the primary server"
 		}
 	}
 	return ""
@@ -122,9 +122,9 @@ func startTrouble(err error, path string) error {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		kind, words = bridge.Conflict, "is locked by another program, such as a sqlite3 shell or a backup; end it and start again. Nothing was changed"
 	case sqlite3.SQLITE_FULL:
-		words = "cannot be written, because the disk is full; make room and start again. What was acknowledged is still there"
+		words = "cannot be written, because the disk is full; make room and start again. Everything that the bridge acknowledged is still there"
 	case sqlite3.SQLITE_IOERR:
-		words = "cannot be read or written; look at the disk and the system's log, and start again. What was acknowledged is still there unless the disk lost it"
+		words = "cannot be read or written; look at the disk and the system's log, and start again. Everything that the bridge acknowledged is still there unless the disk lost it"
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
 		words = "cannot be opened for writing; check the rights of the file, its folder and the files beside it (-wal, -shm)"
 	default:
@@ -140,10 +140,10 @@ var pathRemedies = []struct {
 }{
 	{fs.ErrPermission, "cannot be written by the user that runs the bridge; give that user the right to write the file and its folder, or choose another path"},
 	{syscall.ENOTDIR, "is not in a folder, because a part of its path is a file; choose another path"},
-	{syscall.ELOOP, "leads through links in a circle, so that it is a link that leads to no file; correct or remove the link, or choose another path"},
+	{syscall.ELOOP, "leads through links in a circle, so it is a link that leads to no file; correct or remove the link, or choose another path"},
 	{syscall.ENOENT, "cannot be created in its folder: the file system there takes no new files, or somebody removed the folder meanwhile; choose another path"},
 	{syscall.ENAMETOOLONG, "has a name that is too long for the file system; choose a shorter path"},
-	{syscall.EROFS, "is on a file system that is mounted for reading alone; mount it for writing, or choose another path"},
+	{syscall.EROFS, "is on a file system that is mounted read-only; mount it for writing, or choose another path"},
 	{syscall.ENOSPC, "cannot be written, because the disk is full; make room and start again"},
 	{syscall.EDQUOT, "cannot be written, because the quota of the disk is used up; make room and start again"},
 }

@@ -91,7 +91,7 @@ func (p *Page) agentsModel(ctx context.Context, m *page, _ view) error {
 	}
 	add("")
 	if m.Sub = fmt.Sprint(len(m.Items)); list.Next != "" {
-		m.Sub = fmt.Sprintf("the newest %d; drawbridge agents lists all", maxAgents)
+		m.Sub = fmt.Sprintf("the newest %d; to list all, type: drawbridge agents", maxAgents)
 	}
 	return nil
 }
@@ -187,7 +187,7 @@ func (p *Page) whole(ctx context.Context, ended map[string]turn, t api.Turn, bel
 	}
 	full, err := p.o.API.Turn(ctx, t.ID)
 	if err != nil {
-		t.Trouble = "the turn cannot be shown whole: " + bridge.SafeMessage(err)
+		t.Trouble = "the page cannot show all of this turn: " + bridge.SafeMessage(err)
 		return turnOf(t, below)
 	}
 	out := turnOf(full, below)

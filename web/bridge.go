@@ -66,7 +66,7 @@ func (p *Page) health(s api.Status) rules {
 	if h := s.Health; h != nil {
 		size := large(h.Bytes)
 		if more := h.Bytes - h.BytesBefore; !h.Before.IsZero() && more > 0 && p.o.Now().Sub(h.Before) > 24*time.Hour {
-			size += fmt.Sprintf(", %s more than %s before", large(more), span(p.o.Now().Sub(h.Before)))
+			size += fmt.Sprintf(", %s more than %s ago", large(more), span(p.o.Now().Sub(h.Before)))
 		}
 		add("Size", size, time.Time{})
 		waits := fmt.Sprint(h.Queued)
@@ -84,7 +84,7 @@ func (p *Page) health(s api.Status) rules {
 		add("Alerts", words.Count(s.AlertsLost, "alert")+" did not arrive: "+s.AlertsProblem, time.Time{})
 	}
 	if s.PublicURL != "" {
-		add("Agents and relays reach it at", s.PublicURL, time.Time{})
+		add("Address for agents and relays", s.PublicURL, time.Time{})
 	}
 	return list
 }

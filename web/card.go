@@ -101,10 +101,10 @@ func heldCard(m api.Command) *card {
 	c.Size = size(c.Bytes)
 	c.Rows = append(c.Rows, row{Name: "Asked in", Text: fmt.Sprintf("turn %d, %s", m.Held.TurnSeq, askedAt(m.Line)), Link: turnPath(m.Agent, m.Turn), More: true})
 	if n := m.Held.Count; n > 1 {
-		c.Rows = append([]row{{Name: "Asked", Text: fmt.Sprintf("%d times; a yes runs one, and the others end as repeats", n)}}, c.Rows...)
+		c.Rows = append([]row{{Name: "Asked", Text: fmt.Sprintf("%d times; if you allow it, one runs and the others end as repeats", n)}}, c.Rows...)
 	}
 	if odd := pretenders(c.Bytes); odd != "" {
-		c.Rows = append([]row{{Name: "Look-alikes", Chip: "careful", Tone: "bad", Text: "not the letters that they look like: " + odd}}, c.Rows...)
+		c.Rows = append([]row{{Name: "Look-alikes", Chip: "careful", Tone: "bad", Text: "these characters look like other letters: " + odd}}, c.Rows...)
 	}
 	if m.Held.Refused != "" {
 		c.Rows = append([]row{{Name: "Refused now", Text: m.Held.Refused}}, c.Rows...)
@@ -171,7 +171,7 @@ func askedAt(line int) string {
 
 // heard shows whose words led to the command, and what helps to judge it.
 func heard(m api.Command) []row {
-	whose := row{Name: "Whose words", Chip: "yours", Tone: "info", Text: "only yours have reached this agent, as far as the bridge records"}
+	whose := row{Name: "Whose words", Chip: "yours", Tone: "info", Text: "as far as the bridge records, only your words have reached this agent"}
 	if m.Held.Outside {
 		whose = row{Name: "Whose words", Chip: "outside", Tone: "wait", Text: "the agent's words may come from others: from results, mail, files or pages that it read"}
 	}
@@ -223,7 +223,7 @@ func (p *Page) doubtful(ctx context.Context, c *card, n api.Need) error {
 	never := action{Word: "not-launched", Label: "It did not arrive: leave it", Class: "careful"}
 	switch {
 	case t.Run != "" && bridge.InCloud(a.Runtime):
-		c.Actions = []action{{Word: "told", Label: "That run told the agent", Class: "careful"}, {Word: "tell", Label: "It did not: tell the agent now", Class: "careful"}}
+		c.Actions = []action{{Word: "told", Label: "The agent got it in that run", Class: "careful"}, {Word: "tell", Label: "The agent did not get it: tell it now", Class: "careful"}}
 	case a.External == "":
 		c.Actions = launched
 	case bridge.InCloud(a.Runtime):

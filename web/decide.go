@@ -80,7 +80,7 @@ func (p *Page) decide(w http.ResponseWriter, r *http.Request, s session) error {
 	d := decision{key: f.Get("key"), kind: f.Get("kind"), turn: f.Get("turn"), hash: f.Get("hash"), value: strings.TrimSpace(f.Get("value"))}
 	act := verbs[f.Get("word")]
 	if act == nil {
-		return bridge.Errorf(bridge.Invalid, "the form says nothing that can be done; load the page again")
+		return bridge.Errorf(bridge.Invalid, "the form names an unknown action; load the page again")
 	}
 	err := p.find(r.Context(), &d)
 	if err == nil {
@@ -117,7 +117,7 @@ func (c *card) decidesHere(p bridge.Person) {
 		return !p.Role.May(least)
 	})
 	if some && len(c.Actions) == 0 {
-		c.Rows = append([]row{{Name: "Your role", Text: string(p.Role) + ": you can read this; somebody else decides it"}}, c.Rows...)
+		c.Rows = append([]row{{Name: "Your role", Text: string(p.Role) + ": you can read this, but not decide it; ask an admin"}}, c.Rows...)
 	}
 }
 
@@ -133,7 +133,7 @@ func (p *Page) find(ctx context.Context, d *decision) error {
 			return nil
 		}
 	}
-	return bridge.Errorf(bridge.Conflict, "What you decided does not wait any more: somebody decided it, or it ended by itself.")
+	return bridge.Errorf(bridge.Conflict, "Your decision came too late. This does not wait any more: somebody decided it, or it ended by itself.")
 }
 
 // decided is the row of what does not wait any more, with what became of it.

@@ -154,7 +154,7 @@ func (p *Page) mailModel(ctx context.Context, m *page, v view) error {
 		}
 	}
 	if all.more {
-		m.Sub = strings.TrimPrefix(m.Sub+fmt.Sprintf("; the %d newest of each kind; drawbridge channels lists all", maxTalks), "; ")
+		m.Sub = strings.TrimPrefix(m.Sub+fmt.Sprintf("; the %d newest of each kind; to list all, type: drawbridge channels", maxTalks), "; ")
 	}
 	return err
 }
@@ -253,7 +253,7 @@ func (p *Page) boxModel(ctx context.Context, m *page, v view) error {
 	if err != nil {
 		return err
 	}
-	m.Live, m.Quiet = "place="+placeBox+"&box="+url.QueryEscape(m.Box.ID)+"&before="+url.QueryEscape(v.before), "No message stands here."
+	m.Live, m.Quiet = "place="+placeBox+"&box="+url.QueryEscape(m.Box.ID)+"&before="+url.QueryEscape(v.before), "There are no messages here."
 	if m.MoreText = "Earlier messages"; list.Next != "" {
 		m.More = mailPath(m.Box.ID) + "?before=" + url.QueryEscape(list.Next)
 	}
@@ -315,7 +315,7 @@ func (p *Page) write(w http.ResponseWriter, r *http.Request, s session) error {
 			next += "?before=" + url.QueryEscape(f.Get("before"))
 		}
 	default:
-		return bridge.Errorf(bridge.Invalid, "the form says nothing that can be done; load the page again")
+		return bridge.Errorf(bridge.Invalid, "the form names an unknown action; load the page again")
 	}
 	if err == nil {
 		http.Redirect(w, r, next, http.StatusSeeOther)

@@ -71,7 +71,7 @@ func (p *Page) memoryModel(ctx context.Context, m *page, v view) error {
 	}
 	form.Agent, form.Word = a.ID, m.Word
 	if len(blocks.Blocks) > maxBlocks {
-		m.Sub += fmt.Sprintf(", of which the newest %d", maxBlocks)
+		m.Sub += fmt.Sprintf(", the newest %d shown", maxBlocks)
 		slices.SortStableFunc(blocks.Blocks, func(a, b recall.Block) int { return b.UpdatedAt.Compare(a.UpdatedAt) })
 		blocks.Blocks = blocks.Blocks[:maxBlocks]
 	}
@@ -85,7 +85,7 @@ func (p *Page) memoryModel(ctx context.Context, m *page, v view) error {
 		m.Items = append(m.Items, memory{ID: g.ID, Text: g.Content, Tags: strings.Join(g.Tags, ", "), moment: p.moment(g.CreatedAt)})
 	}
 	if len(passages.Passages) == maxPassages {
-		m.Sub += fmt.Sprintf(", the newest %d passages; drawbridge memory %s finds others", maxPassages, a.Name)
+		m.Sub += fmt.Sprintf(", the newest %d passages; to find others, type: drawbridge memory %s", maxPassages, a.Name)
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (p *Page) remember(w http.ResponseWriter, r *http.Request, s session) error
 	b := recall.BlockRequest{Label: strings.TrimSpace(f.Get("label")), Content: formText(f, "value")}
 	version, err := strconv.Atoi(f.Get("version"))
 	if err != nil {
-		return bridge.Errorf(bridge.Invalid, "the form is not whole; load the page again")
+		return bridge.Errorf(bridge.Invalid, "the form is incomplete; load the page again")
 	}
 	b.IfVersion = &version
 	if err = only(p.o.API.WriteBlock(r.Context(), v.agent, b)); err == nil {
@@ -117,7 +117,7 @@ func (p *Page) remember(w http.ResponseWriter, r *http.Request, s session) error
 	for _, known := range m.Items {
 		if known, is := known.(memory); is && known.Label == b.Label && known.Version != version && bridge.KindOf(err) == bridge.Conflict {
 			m.Block.Version = known.Version
-			m.Error = "The block says something else by now. Read it above. What you wrote is below; to replace the block with it, send it again."
+			m.Error = "The block has changed since you opened it. Read the new text above. Your text is below; to replace the block with your text, send it again."
 		}
 	}
 	p.show(w, api.StatusOf(err), "page.html", m)

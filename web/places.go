@@ -218,7 +218,7 @@ func (p *Page) model(ctx context.Context, v view) (page, error) {
 	m := page{Place: v.place, Word: v.session.word(), Who: v.session.person, Count: len(list.Needs), by: p, needs: list}
 	one, known := placeOf(v.place)
 	if !known {
-		return m, bridge.Errorf(bridge.NotFound, "the page has no such place")
+		return m, bridge.Errorf(bridge.NotFound, "this address does not exist on the page")
 	}
 	err = one.model(p, ctx, &m, v)
 	return m, err
@@ -235,7 +235,7 @@ func viewOf(r *http.Request, s session) (view, error) {
 	for name, into := range map[string]*string{"key": &v.open, "agent": &v.agent, "box": &v.box} {
 		if text, named := mux.Vars(r)[name]; named {
 			if *into, err = url.PathUnescape(text); err != nil {
-				return v, bridge.Errorf(bridge.Invalid, "the address is not well encoded")
+				return v, bridge.Errorf(bridge.Invalid, "the address must be UTF-8 with valid percent escapes; correct it")
 			}
 		}
 	}

@@ -93,7 +93,7 @@ func (p *Page) relaysModel(ctx context.Context, m *page, v view) error {
 		m.Sub += fmt.Sprintf(", %d away", away)
 	}
 	if list.Next != "" {
-		m.Sub += "; drawbridge relay list shows all"
+		m.Sub += "; to list all, type: drawbridge relay list"
 	}
 	return nil
 }
@@ -105,14 +105,14 @@ func (p *Page) relayOf(r api.Relay, work api.WorkspaceList) relay {
 		out.moment = p.moment(*r.Connected)
 	}
 	if r.Copy != nil {
-		out.Notes = append(out.Notes, fmt.Sprintf("A relay was refused that shows an older state (epoch %d, and %d is the last one). If you put the relay's state back, decide it under Needs you.", r.Copy.Epoch, r.Epoch))
+		out.Notes = append(out.Notes, fmt.Sprintf("The bridge refused a relay with an older state (epoch %d; the newest is %d). If you restored the relay's state from a backup, decide it under Needs you.", r.Copy.Epoch, r.Epoch))
 	}
 	if r.Stopped != nil {
 		out.Stopped = true
-		out.Notes = append(out.Notes, "The kill switch is on since "+r.Stopped.UTC().Format(time.DateTime)+" UTC. Nothing runs there. To let it go on, type there: drawbridge-relay start")
+		out.Notes = append(out.Notes, "The kill switch is on since "+r.Stopped.UTC().Format(time.DateTime)+" UTC. Nothing runs there. To switch it off, type on that machine: drawbridge-relay start")
 	}
 	if r.Outdated != nil {
-		out.Notes = append(out.Notes, "Its relay.yaml was changed, and not only its clones and permissions. To let the change count, restart the relay.")
+		out.Notes = append(out.Notes, "Its relay.yaml has changes that take effect only after a restart. Restart the relay.")
 	}
 	for _, run := range r.Running {
 		text := strings.TrimRight(run.Stdout+run.Stderr, "\n")

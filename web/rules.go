@@ -207,7 +207,7 @@ func (p *Page) refusedUses(used api.UseList) rules {
 
 // narrowed is what single agents may not do.
 func narrowed(a api.Allowed) rules {
-	out := rules{Key: "rules-agents", Title: "Less for single agents, and all below them", Head: []string{"Agent", "Repositories", "Actions", "Tree"}}
+	out := rules{Key: "rules-agents", Title: "Narrower rules for single agents, and all below them", Head: []string{"Agent", "Repositories", "Actions", "Tree"}}
 	list := func(all []string) cell {
 		switch {
 		case all == nil:
@@ -259,7 +259,7 @@ func (p *Page) try(w http.ResponseWriter, r *http.Request, s session) error {
 	ctx, f := r.Context(), r.PostForm
 	act := map[string]func(context.Context, *trial) error{"try": p.tryText, "compare": p.compare}[f.Get("word")]
 	if act == nil {
-		return bridge.Errorf(bridge.Invalid, "the form says nothing that can be done; load the page again")
+		return bridge.Errorf(bridge.Invalid, "the form names an unknown action; load the page again")
 	}
 	m, err := p.model(ctx, view{session: s, place: placeRules})
 	if err != nil {
@@ -312,9 +312,9 @@ func (p *Page) compare(ctx context.Context, t *trial) error {
 		return err
 	}
 	t.Compared, t.Limits = true, c.Limits
-	t.Found = fmt.Sprintf("The edited allowlist answers %s since %s as the one in force does.", words.Count(c.Commands, "command"), c.Since.Format(time.DateOnly))
+	t.Found = fmt.Sprintf("The edited allowlist and the one in force give the same answers to %s since %s.", words.Count(c.Commands, "command"), c.Since.Format(time.DateOnly))
 	if len(c.Differences) > 0 {
-		t.Found = fmt.Sprintf("Of %s since %s, these would be answered in another way:", words.Count(c.Commands, "command"), c.Since.Format(time.DateOnly))
+		t.Found = fmt.Sprintf("Of %s since %s, the edited allowlist would answer these differently:", words.Count(c.Commands, "command"), c.Since.Format(time.DateOnly))
 	}
 	if c.More {
 		t.Found += " (The oldest of them are left out: there were too many different ones.)"

@@ -101,7 +101,7 @@ func (p *Page) routes() *mux.Router {
 	route("/login", p.login, http.MethodPost)
 	route("/static/{file}", p.static, http.MethodGet, http.MethodHead)
 	r.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		p.show(w, http.StatusMethodNotAllowed, "error.html", errorPage{"this address takes another method"})
+		p.show(w, http.StatusMethodNotAllowed, "error.html", errorPage{"this address does not accept this HTTP method"})
 	})
 	return r
 }

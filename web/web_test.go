@@ -434,7 +434,7 @@ func TestForgery(t *testing.T) {
 				t.Errorf("led here by another site:\n%s", body)
 			}
 		}
-		if rec := w.get("/decide"); rec.Code != http.StatusMethodNotAllowed || !strings.Contains(rec.Body.String(), "another method") {
+		if rec := w.get("/decide"); rec.Code != http.StatusMethodNotAllowed || !strings.Contains(rec.Body.String(), "does not accept this HTTP method") {
 			t.Errorf("a look at a form's address: %d %s", rec.Code, rec.Body)
 		}
 		h := w.get("/").Header()
@@ -477,7 +477,7 @@ func TestOperators(t *testing.T) {
 				t.Errorf("a viewer has %s", bad)
 			}
 		}
-		for _, want := range []string{"vic, viewer", "viewer: you can read this; somebody else decides it", "Look at the tests"} {
+		for _, want := range []string{"vic, viewer", "viewer: you can read this, but not decide it; ask an admin", "Look at the tests"} {
 			if !strings.Contains(card, want) {
 				t.Errorf("a viewer does not see %q:\n%s", want, card)
 			}
@@ -560,7 +560,7 @@ func TestDecide(t *testing.T) {
 		m := w.held()
 		page := w.get("/").Body.String()
 		for _, want := range []string{`<title>(1) Needs you · Drawbridge</title>`, `<b>main</b> wants to launch an agent on github.com/me/careful`, `&lt;script&gt;alert(1)&lt;/script&gt; x<span class="code">U&#43;FE0F</span>gnp.exe`,
-			"not the letters that they look like: а (U&#43;0430)", `name="hash" value="` + m.Held.Hash + `"`, `<span class="chip info">yours</span>`, `class="careful">Allow once`} {
+			"these characters look like other letters: а (U&#43;0430)", `name="hash" value="` + m.Held.Hash + `"`, `<span class="chip info">yours</span>`, `class="careful">Allow once`} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s is missing in\n%s", want, page)
 			}
@@ -638,7 +638,7 @@ func TestConversation(t *testing.T) {
 		}
 		one := w.get("/agents/main").Body.String()
 		for _, want := range []string{`<div class="heard">please delegate</div>`, `<div class="words">I delegate.`, `<code>SUBAGENT: repo=github.com/me/careful, prompt=Look at the tests</code><span><a href="/needs/` + m.ID + `"><span class="chip wait">held</span></a>`,
-			`<code>SUBAGENT: repo=github.com/evil/miner, prompt=Mine</code><span><span class="chip bad">refused</span></span><span class="why">repository`, `<span class="chip ">no command</span></span><span class="why">line 4 is a list item`, `<div class="words">That is all.</div>`,
+			`<code>SUBAGENT: repo=github.com/evil/miner, prompt=Mine</code><span><span class="chip bad">refused</span></span><span class="why">repository`, `<span class="chip ">not a command</span></span><span class="why">line 4 is a list item`, `<div class="words">That is all.</div>`,
 			"heard from the bridge", `<div class="words">Noted &lt;b&gt;all&lt;/b&gt;.</div>`, "The tree has used 2 of 500 turns"} {
 			if !strings.Contains(one, want) {
 				t.Errorf("%s is missing in\n%s", want, one)
@@ -969,7 +969,7 @@ func TestRelays(t *testing.T) {
 		m := w.join()
 		w.open(operatorToken, "")
 		page := w.get("/relays").Body.String()
-		for _, want := range []string{`<span class="chip ok">connected</span><span class="chip bad">stopped</span><p><b>laptop</b>`, "The kill switch is on", "runs <b>backup</b>", "one</pre>", "asks the operator\n<code>/bin/lock &lt;b&gt;</code>", "asks nobody",
+		for _, want := range []string{`<span class="chip ok">connected</span><span class="chip bad">stopped</span><p><b>laptop</b>`, "The kill switch is on", "runs <b>backup</b>", "one</pre>", "asks the operator\n<code>/bin/lock &lt;b&gt;</code>", "needs no approval",
 			`<a href="/agents/ada">ada</a></dt><dd>fix: 2 untracked files, 1 commit that was not fetched`, `<span class="chip wait">away</span><p><b>desk</b>`, "it is not connected", "1 connected, 1 away", "<dt>c</dt><dd>1 stash</dd>"} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s is missing in\n%s", want, page)
@@ -1190,7 +1190,7 @@ func TestMemory(t *testing.T) {
 		}
 		shows(w.get("/agents/main/memory"), 200, "<b>plan</b>", "version 1", "&lt;b&gt;Docs&lt;/b&gt; first")
 		shows(w.get("/agents/main/memory?open=plan"), 200, "Change the block plan", `name="version" value="1"`, `name="label" value="plan"`)
-		shows(write("plan", "0", "My own"), 409, "The block says something else by now.", "My own</textarea>", `name="version" value="1"`, "&lt;b&gt;Docs&lt;/b&gt;")
+		shows(write("plan", "0", "My own"), 409, "The block has changed since you opened it.", "My own</textarea>", `name="version" value="1"`, "&lt;b&gt;Docs&lt;/b&gt;")
 		shows(write("plan", "0", strings.Repeat("long ", 5000)), 413, `role="alert">`, `name="version" value="0"`) // and not the version that nobody read
 		if rec := write("plan", "1", "My own"); rec.Code != http.StatusSeeOther {
 			t.Errorf("write again: %d %s", rec.Code, rec.Body)
@@ -1277,7 +1277,7 @@ func TestBridge(t *testing.T) {
 			t.Fatal(err)
 		}
 		page := w.get("/bridge").Body.String()
-		for _, want := range []string{"300 MiB, 100 MiB more than 7 d before", ">12<", "host:1, connected for", "1 alert did not arrive: the address answered 500", "waiting: the address answered 500", "FINISHED", a.External, "https://bridge.example.com"} {
+		for _, want := range []string{"300 MiB, 100 MiB more than 7 d ago", ">12<", "host:1, connected for", "1 alert did not arrive: the address answered 500", "waiting: the address answered 500", "FINISHED", a.External, "https://bridge.example.com"} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s is missing in\n%s", want, page)
 			}

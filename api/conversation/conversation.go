@@ -98,7 +98,7 @@ func barred(text string) (all []Block) {
 func Said(t api.Turn, bound int) []Block {
 	marks := map[int]*Line{}
 	for _, m := range t.NearMisses {
-		if marks[m.Line] = (&Line{Chip: "no command", Why: m.Reason}); m.Code == parser.CodeContinued {
+		if marks[m.Line] = (&Line{Chip: "not a command", Why: m.Reason}); m.Code == parser.CodeContinued {
 			marks[m.Line].Chip = "not in the prompt"
 		}
 	}

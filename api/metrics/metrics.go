@@ -46,7 +46,7 @@ func New(version string) *Metrics {
 		deliveries:  counter("webhook_deliveries_total", "Webhooks by verdict.", "verdict"),
 		launches:    counter("launches_total", "Agents that the API confirmed.", "api"),
 		actions:     counter("actions_total", "Actions that a relay answered.", "status"),
-		completions: counter("completions_total", "Ends of runs, by who told first.", "source", "status"),
+		completions: counter("completions_total", "Ends of runs, by the source that reported first.", "source", "status"),
 		requests:    counter("http_requests_total", "HTTP requests.", "route", "method", "status"),
 		tools:       counter("tool_calls_total", "Calls of the MCP door's tools; ok, or the kind of the error.", "tool", "outcome"),
 		throttled:   prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "tool_calls_refused_total", Help: "Tool calls beyond what one agent may make in a minute."}),

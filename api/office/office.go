@@ -239,7 +239,7 @@ func (h *Handler) listChannels(w http.ResponseWriter, r *http.Request) error {
 	}
 	kind := bridge.MailKind(page.Value)
 	if !slices.Contains([]bridge.MailKind{"", bridge.MailChannel, bridge.MailThread, bridge.MailDM}, kind) {
-		return bridge.Errorf(bridge.Invalid, "kind: %+.40q is none of channel, dm, thread", page.Value)
+		return bridge.Errorf(bridge.Invalid, "kind: %+.40q is not one of channel, dm, thread", page.Value)
 	}
 	found, err := h.mail.Conversations(r.Context(), bridge.ConversationFilter{Kind: kind, Before: bridge.ConversationID(page.Before), Limit: page.Limit + 1})
 	if err != nil {
@@ -287,7 +287,7 @@ func (h *Handler) channelMembers(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if len(req.Add) > 0 == (len(req.Remove) > 0) {
-		return bridge.Errorf(bridge.Invalid, "name agents in add or in remove")
+		return bridge.Errorf(bridge.Invalid, "the body must name agents in exactly one of add and remove")
 	}
 	id, err := h.use.Path(r, "id")
 	if err != nil {

@@ -149,7 +149,7 @@ func Stream(w http.ResponseWriter, r *http.Request, f *Reader) error {
 	if last := r.Header.Get("Last-Event-Id"); last != "" {
 		n, err := strconv.ParseInt(last, 10, 64)
 		if err != nil || n < 0 {
-			return bridge.Errorf(bridge.Invalid, "Last-Event-ID %+.40q is not a number of an event", last)
+			return bridge.Errorf(bridge.Invalid, "Last-Event-ID %+.40q is not the number of an event; send the id of the last event that you got", last)
 		}
 		f.After = n
 	}

@@ -202,7 +202,8 @@ func (c initCmd) write(a app) error {
 	if err := a.writeNew(filepath.Join(c.Dir, "drawbridge.mdc"), page, 0o644); err != nil {
 		return err
 	}
-	if _, err = fmt.Fprintf(a.stdout, initNext, c.Dir, c.Repo, c.Relay); err != nil {
+	first, third := c.stepsFor()
+	if _, err = fmt.Fprintf(a.stdout, initNext, c.Dir, first, third, c.Relay); err != nil {
 		return err
 	}
 	return c.addOpenAI(a)
@@ -226,15 +227,24 @@ var relayName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,63}$`)
 
 const initNext = `
 Next, in %[1]s:
-  1. put the Cursor API key into the environment:   export CURSOR_API_KEY=…
+  1. %[2]s
   2. look through allowlist.yaml and relay.yaml; what is not there is refused
-  3. commit drawbridge.mdc as .cursor/rules/drawbridge.mdc into %[2]s
+  3. %[3]s
   4. drawbridge serve                  the bridge; it keeps this terminal
-  5. drawbridge relay token %[3]s      in another terminal, here: prints the join command for the machine with the actions
+  5. drawbridge relay token %[4]s      in another terminal, here: prints the join command for the machine with the actions
   6. drawbridge-relay join drawbridge…  there, beside relay.yaml: what step 5 printed
   7. drawbridge-relay run               there; it keeps its terminal (or: drawbridge-relay install)
   8. drawbridge check                   here: all problems at once
 `
+
+// stepsFor are the steps that bring the API key, and the protocol page to the agent. A cloud on this machine is a simulated one, which needs neither.
+func (c initCmd) stepsFor() (first, third string) {
+	if loopbackURL(c.Cloud) {
+		return "drawbridge cloudsim               the simulated cloud; it keeps a terminal of its own",
+			"export CURSOR_API_KEY=…              in the terminal of step 4; drawbridge cloudsim --help names the key"
+	}
+	return "put the Cursor API key into the environment:   export CURSOR_API_KEY=…", "commit drawbridge.mdc as .cursor/rules/drawbridge.mdc into " + c.Repo
+}
 
 // secret returns 64 hex digits from the system's randomness.
 func secret() string {

@@ -89,8 +89,8 @@ var jargon = []string{"EvalSymlinks", "lstat ", "stat /", "errno", "too many lev
 func TestDatabasePaths(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ database, want string }{
-		"a link to nothing":          {"lost.db", `is a link that leads to no file: "nowhere.db" is not there; put the file back, remove the link, or choose another path`},
-		"a link to a missing folder": {"far.db", `is a link that leads to no file: "none/x.db" is not there`},
+		"a link to nothing":          {"lost.db", `is a link that leads to no file: "nowhere.db" does not exist; put the file back, remove the link, or choose another path`},
+		"a link to a missing folder": {"far.db", `is a link that leads to no file: "none/x.db" does not exist`},
 		"a link to itself":           {"loop.db", "leads through links in a circle"},
 		"two links in a circle":      {"ping.db", "leads through links in a circle"},
 		"a folder that is a circle":  {"ring/x.db", "leads through links in a circle"},
@@ -119,8 +119,8 @@ func TestDatabasePaths(t *testing.T) {
 		"no database":                {"postgres://user@host:5432", "it names no database; write postgres://user@host:5432/database"},
 		"a bad escape":               {"postgres://user%zz@host/db", "it is not well encoded; write characters of user and password such as @, /, : and % in the form %40"},
 		"an unknown sslmode":         {"postgres://user@host/db?sslmode=yes", `has the unknown sslmode "yes"; use one of disable, allow, prefer, require, verify-ca, verify-full`},
-		"nobody listens":             {"postgres://user@127.0.0.1:1/db", "nothing listens at port 1 there; start PostgreSQL, or correct host and port in the address"},
-		"nobody listens, capitals":   {"Postgres://user@127.0.0.1:1/db", "nothing listens at port 1 there"},
+		"nobody listens":             {"postgres://user@127.0.0.1:1/db", "no program listens at port 1 there; start PostgreSQL, or correct host and port in the address"},
+		"nobody listens, capitals":   {"Postgres://user@127.0.0.1:1/db", "no program listens at port 1 there"},
 		"no such host":               {"postgres://user@no-such-host.invalid:5432/db", "correct the host in the address"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -293,7 +293,7 @@ document.addEventListener("submit", async (e) => {
   const answer = await fetch(form.action, { method: "POST", body }).catch(() => null);
   const html = answer && await answer.text().catch(() => null);
   busy = false;
-  if (!html) say("The bridge did not answer. It may have your word; look again when the page is live.");
+  if (!html) say("The bridge did not answer. It may have received your decision; look again when the page is live.");
   else if (mine === asked) swap(html, answer.url, false);
 });
 
