@@ -97,7 +97,7 @@ type TokenRequest struct {
 	Seconds int64 `json:"seconds,omitempty"`
 }
 
-// JoinToken enrols one relay, once. Token is a secret.
+// JoinToken enrolls one relay, once. Token is a secret.
 type JoinToken struct {
 	Relay     string    `json:"relay"`
 	Token     string    `json:"token"`

@@ -93,6 +93,6 @@ func (p Permission) Facts() []Fact {
 	}
 	return []Fact{
 		{Name: "kind", Text: p.Kind}, {Name: "tool", Text: p.Tool}, {Name: "arguments", Text: arguments}, {Name: "paths", Text: strings.Join(p.Paths, "\n")},
-		{Name: "workspace", Text: p.Workspace}, {Name: "relay", Text: p.Relay + ", entry " + p.Entry}, {Name: "hash at the relay", Text: p.Hash}, {Name: "a yes lasts", Text: "for this one call"},
+		{Name: "workspace", Text: p.Workspace}, {Name: "relay", Text: p.Relay + ", entry " + p.Entry}, {Name: "hash at the relay", Text: p.Hash}, {Name: "your approval lasts", Text: "for this one call"},
 	}
 }

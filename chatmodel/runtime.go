@@ -98,7 +98,7 @@ func New(o Options) (*Runtime, error) {
 func (r *Runtime) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
 	g := l.Grant
 	if !g.Valid() || g.Repo() == "" || g.Prompt() == "" {
-		return bridge.Started{}, bridge.Errorf(bridge.Denied, "launch agent: the policy did not allow it")
+		return bridge.Started{}, bridge.Errorf(bridge.Denied, "launch agent: the policy has not allowed this launch")
 	}
 	if l.Owner == "" {
 		return bridge.Started{}, bridge.Errorf(bridge.Invalid, "launch agent: it has no id")

@@ -76,7 +76,7 @@ func TestOperatorAddressRefused(t *testing.T) {
 		"operator.listen: 127.0.0.1:7400":                                `operator.listen`,
 		"operator: { listen: ':7400', url: 'http://ops.example.com' }":   `operator.url: "http://ops.example.com" would send secrets in the clear`,
 		"operator: { listen: ':7400', url: 'https://u:p@example.com' }":  `operator.url: holds a user name or password`,
-		"operator: { listen: ':7400', url: 'ops.example.com' }":          `operator.url: "ops.example.com" is not an address of the web`,
+		"operator: { listen: ':7400', url: 'ops.example.com' }":          `operator.url: "ops.example.com" is not an http or https address`,
 		"operator: { listen: ':7400', url: 'https://example.com/?a=b' }": `operator.url`,
 	} {
 		b, problems := parseBridge(least + text)

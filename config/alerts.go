@@ -61,7 +61,7 @@ func (c *checker) alerts(a Alerts) {
 	u, err := url.Parse(a.URL)
 	switch { // the value is not shown: it may hold a secret
 	case err != nil, u.Host == "", u.Hostname() == "", u.Fragment != "", !visible.MatchString(a.URL):
-		c.problem("alerts.url", "", "is not an address of the web", "write https://host/path")
+		c.problem("alerts.url", "", "is not a web address", "write https://host/path")
 	case u.User != nil:
 		c.problem("alerts.url", "", "holds a user name or password", "remove everything before the @")
 	case u.Scheme != "https" && (u.Scheme != "http" || !httpx.Loopback(u.Hostname())):

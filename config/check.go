@@ -123,7 +123,7 @@ func (c *checker) url(key, value string) string {
 		// What stands before the @ may be a password.
 		c.problem(key, "", "holds a user name or password", "remove everything before the @")
 	case err != nil, u.Host == "", u.Hostname() == "", u.Scheme != "https" && u.Scheme != "http":
-		c.problem(key, value, "is not an address of the web", remedy)
+		c.problem(key, value, "is not an http or https address", remedy)
 	case u.RawQuery != "", u.Fragment != "", u.ForceQuery, !visible.MatchString(value):
 		c.problem(key, value, "has a ?, a # or a blank", remedy)
 	case u.Scheme == "http" && !httpx.Loopback(u.Hostname()):

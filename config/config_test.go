@@ -233,7 +233,7 @@ func TestBridgeProblems(t *testing.T) {
 		}},
 		"more addresses": {least + "listen: ':99999'\npublic_url: https://me:my-own-secret@x\ncursor: {url: 'https://x/?k=v'}\nrelays: {a: {url: 'ftp://x', token: ${RELAY}}, b: {url: 'https://', token: ${RELAY}}}", []string{
 			`listen: ":99999" is not an address`, "public_url: holds a user name or password; remove everything before the @",
-			`cursor.url: "https://x/?k=v" has a ?`, `relays.a.url: "ftp://x" is not an address of the web`, `relays.b.url: "https://" is not an address of the web`,
+			`cursor.url: "https://x/?k=v" has a ?`, `relays.a.url: "ftp://x" is not an http or https address`, `relays.b.url: "https://" is not an http or https address`,
 		}},
 		"loopback look-alikes": {least + "public_url: http://127.0.0.1.evil.com\ncursor: {url: 'http://localhost.evil.com'}", []string{"in the clear", "in the clear"}},
 		"orchestrators": {least + "orchestrators:\n- {name: Main, repo: me/env}\n- {name: a, repo: github.com/a/b, ref: -x}\n- {name: a, repo: github.com/a/*, ref: a..b}\n- {join: some, join_deadline: 10ms, toolsets: [tools, team, team]}\nchat: {orchestrator: b, per_minute: 0, wait: 2h}", []string{

@@ -62,7 +62,7 @@ func (v SampleValues) withDefaults() SampleValues {
 	return v
 }
 
-const sampleBridge = `# bridge.yaml: how the bridge runs. drawbridge check tells all problems at once.
+const sampleBridge = `# bridge.yaml: how the bridge runs. drawbridge check lists all problems at once.
 # Do not write secrets here: use ${VAR} for the environment, ${file:path} for a
 # file beside this one.
 

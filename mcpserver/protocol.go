@@ -57,6 +57,10 @@ func speaks(next func(body []byte) http.Handler) http.Handler {
 			return
 		}
 		body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+		if tidy := tidied(body); tidy != nil {
+			body = tidy
+			r.ContentLength = -1
+		}
 		r.Body = struct {
 			io.Reader
 			io.Closer
@@ -69,6 +73,55 @@ func speaks(next func(body []byte) http.Handler) http.Handler {
 			out.send(body)
 		}
 	})
+}
+
+// tidied is a request without the fields that only inform and that the SDK would refuse it for: a client's name, version and
+// capabilities, and what _meta holds. Some languages write [] for an empty object. It is nil for a request that needs no change.
+func tidied(body []byte) []byte {
+	if !bytes.Contains(body, []byte(`"initialize"`)) && !bytes.Contains(body, []byte(`"_meta"`)) {
+		return nil
+	}
+	var m, params, meta map[string]json.RawMessage
+	if json.Unmarshal(body, &m) != nil || json.Unmarshal(m["params"], &params) != nil {
+		return nil
+	}
+	changed := false
+	tidy := func(fields map[string]json.RawMessage, name string, form any, instead string) {
+		raw := fields[name]
+		if raw == nil || (string(raw) != "null" && json.Unmarshal(raw, form) == nil) {
+			return
+		}
+		changed = true
+		fields[name] = json.RawMessage(instead)
+	}
+	const unknown = `{"name":"unknown","version":"unknown"}`
+	tidy(params, "_meta", &meta, `{}`)
+	for name := range meta {
+		tidy(meta, name, new(any), `null`)
+	}
+	tidy(meta, mcp.MetaKeyClientInfo, new(mcp.Implementation), unknown)
+	tidy(meta, mcp.MetaKeyClientCapabilities, new(mcp.ClientCapabilities), `{}`)
+	if string(m["method"]) == `"initialize"` {
+		tidy(params, "clientInfo", new(mcp.Implementation), unknown)
+		tidy(params, "capabilities", new(mcp.ClientCapabilities), `{}`)
+	}
+	if !changed {
+		return nil
+	}
+	if meta != nil {
+		params["_meta"] = marshaled(meta)
+	}
+	m["params"] = marshaled(params)
+	return marshaled(m)
+}
+
+// marshaled is a map of JSON values as JSON.
+func marshaled(fields map[string]json.RawMessage) []byte {
+	raw, err := json.Marshal(fields)
+	if err != nil {
+		panic(err) // each value was read as JSON
+	}
+	return raw
 }
 
 // refusal holds back an answer of status 400 in plain text.

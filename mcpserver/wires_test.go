@@ -12,9 +12,9 @@ import (
 	"drawbridge/proof/wires"
 )
 
-// replayed sends the requests of a file to a world of its own, with cuts each before that cut short in several places, and returns what came
-// of each: the status, and whether it was an error.
-func replayed(t *testing.T, requests []wires.Recorded, cuts bool) (out []string) {
+// replayed sends the requests of a file to a world of its own, and returns what came of each: the status, and whether it was an error. With
+// sloppy it sends each in pieces and twice, and before that cut short in several places.
+func replayed(t *testing.T, requests []wires.Recorded, sloppy bool) (out []string) {
 	w := newWorld(t)
 	w.sets = mcpserver.SetNames()
 	w.launch("main")
@@ -26,12 +26,16 @@ func replayed(t *testing.T, requests []wires.Recorded, cuts bool) (out []string)
 		}
 		body := string(q.Body)
 		sent := wires.Request{Address: address, Path: q.Path, Header: header, Body: body, Cut: -1}
-		for cut := 1; cuts && cut < len(body)-1; cut += 1 + len(body)/5 {
+		for cut := 1; sloppy && cut < len(body)-1; cut += 1 + len(body)/5 {
 			short := sent
 			short.Cut = cut
 			if status, _, said := wires.Post(t, short); status != http.StatusBadRequest || strings.Contains(said, `"result"`) {
 				t.Errorf("cut after %d bytes of %.120s: %d %s", cut, body, status, said)
 			}
+		}
+		if sloppy && session != "" { // a second session would take the place of the first
+			wires.Post(t, sent)
+			sent.Piece = 100
 		}
 		status, got, said := wires.Post(t, sent)
 		if id := got.Get("Mcp-Session-Id"); id != "" {
@@ -84,7 +88,7 @@ func TestWires(t *testing.T) {
 			t.Errorf("%d of %d requests have a result: %q", good, len(requests), want)
 		}
 		if got := replayed(t, requests, true); !slices.Equal(got, want) {
-			t.Errorf("between requests that did not arrive whole: %q\nwant %q", got, want)
+			t.Errorf("each twice, in pieces, and between requests that did not arrive whole: %q\nwant %q", got, want)
 		}
 	})
 }

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,7 +16,7 @@ import (
 	"drawbridge/openai/upstream"
 )
 
-// repeats says for each client whether it repeats a request by itself after an answer, as its code of 2026-11 does. proof/clients runs them.
+// repeats says for each client whether it repeats a request by itself after an answer. testdata/repeats.tsv has what the clients did.
 var repeats = map[string]func(status int, h http.Header, body string) bool{
 	"openai": func(status int, h http.Header, _ string) bool {
 		switch h.Get("X-Should-Retry") {
@@ -25,14 +27,20 @@ var repeats = map[string]func(status int, h http.Header, body string) bool{
 		}
 		return slices.Contains([]int{408, 409, 429}, status) || status >= 500
 	},
-	"ai": func(status int, _ http.Header, _ string) bool {
+	"aisdk": func(status int, _ http.Header, _ string) bool {
 		return slices.Contains([]int{408, 409, 429}, status) || status >= 500
 	},
-	"langchain": func(status int, _ http.Header, _ string) bool {
+	"langchain": func(status int, h http.Header, _ string) bool {
+		if status == 429 {
+			return h.Get("Retry-After") != ""
+		}
 		return !slices.Contains([]int{400, 401, 402, 403, 404, 405, 406, 407, 409, 413}, status)
 	},
+	"codex": func(status int, h http.Header, _ string) bool {
+		return status != 400 && (status != 429 || h.Get("Retry-After") != "")
+	},
 	"continue": func(status int, _ http.Header, body string) bool {
-		return slices.Contains([]int{429, 502, 503, 504}, status) || continues.MatchString(body)
+		return slices.Contains([]int{408, 409, 429}, status) || status >= 500 || continues.MatchString(body)
 	},
 	"opencode": func(status int, _ http.Header, body string) bool {
 		return slices.Contains([]int{408, 409, 429}, status) || status >= 500 || opencode.MatchString(body)
@@ -46,6 +54,36 @@ var continues = regexp.MustCompile(`(?i)"server_error"|"rate_limit_exceeded"|pre
 var opencode = regexp.MustCompile(`(?i)429|500|502|503|504|524|rate increased too quickly|rate[- _]limit|too[ _]many[ _]requests|overloaded|exhausted|unavailable|internal[ _]error|internal server error|server[- _]error|` +
 	`provider[- _]returned[- _]error|terminated|fetch failed|failed to fetch|network[-_ ]error|upstream connect|connection (error|refused|lost)|socket connection was closed|socket hang up|reset before headers|getaddrinfo|enotfound|` +
 	`eai_again|econnrefused|econnreset|etimedout|\b(request|response|connection|network|stream|read) (timeout|timed out|time out)\b|(try|retry) your request|\btry again (later|in)\b|(currently|temporarily) at capacity`)
+
+// TestRepeatsAsSeen: repeats says of each answer that the real clients got what they did. proof/clients runs them, and fills the table.
+func TestRepeatsAsSeen(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("testdata/repeats.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
+	clients := strings.Split(lines[0], "\t")[3:]
+	if len(clients) != len(repeats) || len(lines) < 20 {
+		t.Fatalf("%d clients, %d lines", len(clients), len(lines))
+	}
+	for _, line := range lines[1:] {
+		cells := strings.Split(line, "\t")
+		status, err := strconv.Atoi(cells[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := http.Header{}
+		if name, value, is := strings.Cut(cells[1], ": "); is {
+			h.Set(name, value)
+		}
+		for n, client := range clients {
+			if did := cells[3+n]; did != "-" && repeats[client](status, h, cells[2]) != (did == "yes") {
+				t.Errorf("%s after %s %s %s: %s", client, cells[0], cells[1], cells[2], did)
+			}
+		}
+	}
+}
 
 // TestNoClientRepeatsWhatMayHaveHappened: whatever a backend says of its failure, no client asks again by itself, and the caller reads the
 // backend's words where they are harmless.

@@ -65,7 +65,7 @@ func (t Token) check() error {
 	case t.PerMinute < 0 || t.PerMinute > maxPerMinute:
 		return bridge.Errorf(bridge.Invalid, "the rate must be 0 (unlimited) to %d turns a minute", maxPerMinute)
 	case t.SpeaksFor != "" && t.SpeaksFor != SpeaksForOperator:
-		return bridge.Errorf(bridge.Invalid, "a token can speak only for %q, not for %q; correct the name, or leave it out", SpeaksForOperator, t.SpeaksFor)
+		return bridge.Errorf(bridge.Invalid, "your token may speak only as %q, not as %q; correct speaks_for, or leave it out", SpeaksForOperator, t.SpeaksFor)
 	}
 	for _, m := range t.Models {
 		if !modelNames.MatchString(m) {
@@ -135,7 +135,7 @@ func (k Keyring) used(ctx context.Context, t *Token) error {
 	if now := k.now().UTC().Truncate(time.Microsecond); now.Sub(t.LastUsed) >= time.Minute {
 		t.LastUsed = now
 		if err := k.Records.SaveToken(ctx, *t); err != nil {
-			return fmt.Errorf("note that the token was used: %w", err)
+			return fmt.Errorf("record that the token was used: %w", err)
 		}
 	}
 	return nil

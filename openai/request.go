@@ -25,20 +25,19 @@ const (
 
 // chatRequest is what the door reads of a chat completion request. Fields that it does not know are ignored, and passed on by backends that pass on.
 type chatRequest struct {
-	Model             string           `json:"model"`
-	Messages          []requestMessage `json:"messages"`
-	Stream            bool             `json:"stream"`
-	StreamOptions     streamOptions    `json:"stream_options"`
-	Tools             []requestTool    `json:"tools"`
-	ToolChoice        json.RawMessage  `json:"tool_choice"`
-	ParallelToolCalls *bool            `json:"parallel_tool_calls"`
-	N                 *int             `json:"n"`
-	Logprobs          *bool            `json:"logprobs"`
-	TopLogprobs       *int             `json:"top_logprobs"`
-	Audio             json.RawMessage  `json:"audio"`
-	Modalities        []string         `json:"modalities"`
-	ResponseFormat    json.RawMessage  `json:"response_format"`
-	Functions         json.RawMessage  `json:"functions"`
+	Model          string           `json:"model"`
+	Messages       []requestMessage `json:"messages"`
+	Stream         bool             `json:"stream"`
+	StreamOptions  streamOptions    `json:"stream_options"`
+	Tools          []requestTool    `json:"tools"`
+	ToolChoice     json.RawMessage  `json:"tool_choice"`
+	N              *int             `json:"n"`
+	Logprobs       *bool            `json:"logprobs"`
+	TopLogprobs    *int             `json:"top_logprobs"`
+	Audio          json.RawMessage  `json:"audio"`
+	Modalities     []string         `json:"modalities"`
+	ResponseFormat json.RawMessage  `json:"response_format"`
+	Functions      json.RawMessage  `json:"functions"`
 }
 
 // streamOptions only informs.
@@ -55,19 +54,18 @@ type requestMessage struct {
 
 type requestCall struct {
 	ID       string `json:"id"`
-	Type     string `json:"type"`
 	Function struct {
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
 	} `json:"function"`
 }
 
 type requestTool struct {
 	Type     string `json:"type"`
 	Function struct {
-		Name        string          `json:"name"`
-		Description string          `json:"description"`
-		Parameters  json.RawMessage `json:"parameters"`
+		Name        string                  `json:"name"`
+		Description loosejson.Value[string] `json:"description"`
+		Parameters  json.RawMessage         `json:"parameters"`
 	} `json:"function"`
 }
 
@@ -168,11 +166,19 @@ func readMessages(list []requestMessage) ([]upstream.Message, error) {
 			if c.Function.Name == "" || c.ID == "" {
 				return nil, invalid(where, "missing_required_parameter", where+" lacks its id or the name of its function; send both")
 			}
-			o.Calls = append(o.Calls, upstream.Call{ID: c.ID, Name: c.Function.Name, Arguments: argumentsOf(c.Function.Arguments)})
+			o.Calls = append(o.Calls, upstream.Call{ID: c.ID, Name: c.Function.Name, Arguments: argumentsOf(argumentText(c.Function.Arguments))})
 		}
 		out[i] = o
 	}
 	return out, nil
+}
+
+// argumentText is the arguments of a call as the API writes them, in a string. Some clients write the object itself.
+func argumentText(raw json.RawMessage) (text string) {
+	if isNull(raw) || json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
 }
 
 // argumentsOf is what a call was asked with: JSON as it came, {} for nothing, and for text that is not JSON a string of JSON.
@@ -263,7 +269,7 @@ func readTools(list []requestTool) ([]upstream.Tool, error) {
 		if isNull(parameters) {
 			parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
-		out = append(out, upstream.Tool{Name: t.Function.Name, Description: t.Function.Description, Parameters: parameters})
+		out = append(out, upstream.Tool{Name: t.Function.Name, Description: t.Function.Description.Is, Parameters: parameters})
 	}
 	return out, nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"drawbridge/internal/loosejson"
 	"drawbridge/openai/upstream"
 )
 
@@ -296,7 +297,7 @@ type inputItem struct {
 	CallID    string          `json:"call_id"`
 	Name      string          `json:"name"`
 	Namespace string          `json:"namespace"`
-	Arguments string          `json:"arguments"`
+	Arguments json.RawMessage `json:"arguments"`
 	Input     string          `json:"input"`
 	Output    json.RawMessage `json:"output"`
 }
@@ -342,7 +343,7 @@ func (j *joiner) add(at string, i inputItem) error {
 	case "", "message":
 		return j.message(at, i)
 	case "function_call":
-		return j.call(at, i.CallID, flatName(i.Namespace, i.Name), i.Arguments)
+		return j.call(at, i.CallID, flatName(i.Namespace, i.Name), argumentText(i.Arguments))
 	case "custom_tool_call":
 		return j.call(at, i.CallID, i.Name, string(mustJSON(map[string]string{customInput: i.Input})))
 	case "function_call_output", "custom_tool_call_output":
@@ -355,7 +356,7 @@ func (j *joiner) add(at string, i inputItem) error {
 	case "reasoning", "compaction", "web_search_call":
 		return nil // nothing that a backend could read
 	}
-	return invalid(at+".type", "unsupported_value", fmt.Sprintf("items of type %q are not supported; send messages, calls of functions and their outputs", i.Type))
+	return invalid(at+".type", "unsupported_value", fmt.Sprintf("items of type %q are not supported; send messages, function calls and their outputs", i.Type))
 }
 
 func (j *joiner) message(at string, i inputItem) error {
@@ -410,11 +411,11 @@ func contentParts(at string, raw json.RawMessage) (any, error) {
 		return text, nil
 	}
 	var parts []struct {
-		Type     string `json:"type"`
-		Text     string `json:"text"`
-		Refusal  string `json:"refusal"`
-		ImageURL string `json:"image_url"`
-		Detail   string `json:"detail"`
+		Type     string                  `json:"type"`
+		Text     string                  `json:"text"`
+		Refusal  string                  `json:"refusal"`
+		ImageURL string                  `json:"image_url"`
+		Detail   loosejson.Value[string] `json:"detail"`
 	}
 	if err := json.Unmarshal(raw, &parts); err != nil {
 		return nil, invalid(at, "invalid_type", at+" must be a text or a list of parts")
@@ -426,8 +427,8 @@ func contentParts(at string, raw json.RawMessage) (any, error) {
 		switch {
 		case p.Type == "input_image" && p.ImageURL != "":
 			image := map[string]string{"url": p.ImageURL}
-			if p.Detail != "" {
-				image["detail"] = p.Detail
+			if p.Detail.Is != "" {
+				image["detail"] = p.Detail.Is
 			}
 			out, pictures = append(out, map[string]any{"type": "image_url", "image_url": image}), true
 		case slices.Contains([]string{"input_text", "output_text", "text", "summary_text", "refusal"}, p.Type):

@@ -3,6 +3,8 @@ package openai
 import (
 	"encoding/json"
 	"fmt"
+
+	"drawbridge/internal/loosejson"
 )
 
 // customInput is the argument of the function that stands for a custom tool, which takes a text.
@@ -39,13 +41,13 @@ type chatToolFunction struct {
 
 // offeredTool is a tool in a request of /v1/responses.
 type offeredTool struct {
-	Type        string            `json:"type"`
-	Name        string            `json:"name"`
-	Description string            `json:"description"`
-	Parameters  json.RawMessage   `json:"parameters"`
-	Strict      *bool             `json:"strict"`
-	Format      json.RawMessage   `json:"format"`
-	Tools       []json.RawMessage `json:"tools"`
+	Type        string                  `json:"type"`
+	Name        string                  `json:"name"`
+	Description loosejson.Value[string] `json:"description"`
+	Parameters  json.RawMessage         `json:"parameters"`
+	Strict      loosejson.Value[*bool]  `json:"strict"`
+	Format      json.RawMessage         `json:"format"`
+	Tools       []json.RawMessage       `json:"tools"`
 }
 
 // read makes functions of the tools. Tools that the API's own servers would run, such as web_search, are left out: nothing here runs them.
@@ -71,7 +73,7 @@ func (t *responsesTools) within(at, namespace string, list []json.RawMessage) (f
 			continue
 		case o.Type == "custom":
 			o.Parameters = json.RawMessage(`{"type":"object","properties":{"` + customInput + `":{"type":"string"}},"required":["` + customInput + `"],"additionalProperties":false}`)
-			o.Description, o.Strict = o.Description+syntax(o.Format), nil
+			o.Description.Is, o.Strict.Is = o.Description.Is+syntax(o.Format), nil
 		case o.Type != "function":
 			continue
 		}
@@ -80,7 +82,7 @@ func (t *responsesTools) within(at, namespace string, list []json.RawMessage) (f
 			return nil, invalid(at+".name", "invalid_value", fmt.Sprintf("two tools are named %q; rename one", name))
 		}
 		t.byName[name] = responsesTool{Namespace: namespace, Name: o.Name, Custom: o.Type == "custom"}
-		functions = append(functions, chatTool{"function", chatToolFunction{name, o.Description, o.Parameters, o.Strict}})
+		functions = append(functions, chatTool{"function", chatToolFunction{name, o.Description.Is, o.Parameters, o.Strict.Is}})
 	}
 	return functions, nil
 }

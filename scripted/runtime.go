@@ -127,7 +127,7 @@ func (r *Runtime) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, 
 // over says that a call's context ended before it had any effect.
 func over(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return &bridge.Error{Kind: bridge.Unavailable, Message: "the caller gave up the call", Cause: err}
+		return &bridge.Error{Kind: bridge.Unavailable, Message: "the caller stopped waiting, so the scripted runtime did nothing", Cause: err}
 	}
 	return nil
 }

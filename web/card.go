@@ -68,7 +68,7 @@ func (p *Page) cardOf(ctx context.Context, n api.Need) (*card, error) {
 
 // effectRows are the names under which a card shows facts. Those that its sentence tells already have none; they stand in the plain text.
 var effectRows = map[string]string{
-	"workspace": "Where", "runtime": "Lives at", "relay": "Relay", "a yes lasts": "A yes counts", "paths": "Paths", "when": "When", "due": "Due",
+	"workspace": "Where", "runtime": "Lives at", "relay": "Relay", "your approval lasts": "Your approval lasts", "paths": "Paths", "when": "When", "due": "Due",
 	"name": "Name", "role": "Role", "subfolder": "Subfolder", "relay says": "Runs", "prompt": "Prompt", "message": "Message", "arguments": "Arguments",
 	"tool": "Tool", "repository": "", "kind": "", "action": "", "agent": "", "command": "", "definition": "", "hash at the relay": "",
 }
@@ -101,7 +101,7 @@ func heldCard(m api.Command) *card {
 	c.Size = size(c.Bytes)
 	c.Rows = append(c.Rows, row{Name: "Asked in", Text: fmt.Sprintf("turn %d, %s", m.Held.TurnSeq, askedAt(m.Line)), Link: turnPath(m.Agent, m.Turn), More: true})
 	if n := m.Held.Count; n > 1 {
-		c.Rows = append([]row{{Name: "Asked", Text: fmt.Sprintf("%d times; if you allow it, one runs and the others end as repeats", n)}}, c.Rows...)
+		c.Rows = append([]row{{Name: "Asked", Text: fmt.Sprintf("%d times; if you allow it, the bridge runs it once and closes the other requests", n)}}, c.Rows...)
 	}
 	if odd := pretenders(c.Bytes); odd != "" {
 		c.Rows = append([]row{{Name: "Look-alikes", Chip: "careful", Tone: "bad", Text: "these characters look like other letters: " + odd}}, c.Rows...)
@@ -133,10 +133,10 @@ func exact(verb, text string) string {
 func lasts(f bridge.Fact) string {
 	text := ""
 	switch f.Name {
-	case "a yes lasts":
+	case "your approval lasts":
 		text = f.Text
 	case "relay says":
-		_, text, _ = strings.Cut(f.Text, "a yes lasts ")
+		_, text, _ = strings.Cut(f.Text, "your approval lasts ")
 	}
 	text, _, _ = strings.Cut(text, ",")
 	long, err := time.ParseDuration(strings.TrimSpace(text))

@@ -80,9 +80,9 @@ func (e *Engine) GiveUp(ctx context.Context, id bridge.TurnID) (bridge.Turn, err
 		case j.turn.State == bridge.TurnUncertain:
 			err = bridge.Errorf(bridge.Conflict, "the bridge does not know whether turn %s had its effect; find out, then settle the turn with `drawbridge resolve %s`", id, id)
 		case j.turn.State != bridge.TurnFailed:
-			err = bridge.Errorf(bridge.Conflict, "turn %s is %s; only a failed or uncertain turn can be given up", id, j.turn.State)
+			err = bridge.Errorf(bridge.Conflict, "turn %s is %s; give-up takes only a failed or uncertain turn", id, j.turn.State)
 		case strings.HasPrefix(j.turn.Trouble, givenUp) || j.turn.Trouble == gotIt:
-			err = bridge.Errorf(bridge.Conflict, "turn %s was given up already", id)
+			err = bridge.Errorf(bridge.Conflict, "turn %s was settled with give-up already", id)
 		default:
 			err = c.forgo(&j)
 		}
@@ -179,7 +179,7 @@ func (c *change) forgo(j *job) error {
 		return err
 	}
 	if last, err := c.isLast(j.turn); err != nil || !last {
-		return errors.Join(err, bridge.Errorf(bridge.Conflict, "agent %s got another turn after turn %s, and the later turn delivered everything that waited; there is nothing to give up", j.agent.Name, j.turn.ID))
+		return errors.Join(err, bridge.Errorf(bridge.Conflict, "agent %s got another turn after turn %s, and the later turn delivered everything that waited; give-up has nothing left to settle", j.agent.Name, j.turn.ID))
 	}
 	if err := c.carryAgain(j.turn); err != nil {
 		return err

@@ -70,7 +70,7 @@ func (e *Engine) clearDoubt(ctx context.Context, j job) error {
 		return e.again(ctx, j) // no new run appeared in the settle time
 	case err == nil && e.neverShown(j):
 		return e.step(ctx, j, func(c *change, j *job) error {
-			return c.failTurn(j, fmt.Sprintf("it was not launched: the Cloud Agents API has shown no such agent for %s (cursor.v0_settle)", e.o.V0Settle))
+			return c.failTurn(j, fmt.Sprintf("it was not launched: during %s (the setting cursor.v0_settle) the Cloud Agents API listed no such agent", e.o.V0Settle))
 		})
 	case j.turn.State == bridge.TurnUncertain:
 		return e.putBack(ctx, j.work, uncertainLook)

@@ -78,7 +78,7 @@ var openStates = []bridge.CommandState{bridge.CommandHeld, bridge.CommandGranted
 
 func (c *change) mustBeDead(a bridge.Agent, stopped bool) error {
 	if !stopped && a.State != bridge.AgentFailed && a.State != bridge.AgentDone {
-		return bridge.Errorf(bridge.Conflict, "agent %s is %s and may go on; end it first with `drawbridge stop`, then forget it", a.Name, a.State)
+		return bridge.Errorf(bridge.Conflict, "agent %s is %s and could still do work; stop its tree first with `drawbridge stop %s`, then forget it", a.Name, a.State, a.Root)
 	}
 	if open, err := c.HasOpenTurn(a.ID); err != nil {
 		return err

@@ -180,7 +180,7 @@ func TestJournalThatDoesNotKnow(t *testing.T) {
 				return nil
 			}
 			asked.Add(1)
-			return &bridge.Error{Kind: bridge.Conflict, Unclear: true, Message: "the relay's journal does not know the request"}
+			return &bridge.Error{Kind: bridge.Conflict, Unclear: true, Message: "the relay has no record of this request"}
 		}
 		w.start()
 		w.launch("go")
@@ -271,7 +271,7 @@ func lostTrack(point, _ string) error {
 	if point == "look" {
 		return nil
 	}
-	return &bridge.Error{Kind: bridge.Conflict, Unclear: true, Message: "the relay's journal does not know the request"}
+	return &bridge.Error{Kind: bridge.Conflict, Unclear: true, Message: "the relay has no record of this request"}
 }
 
 // What the journal knows counts for more than a person's word; without a word the journal alone decides.

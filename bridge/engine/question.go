@@ -233,7 +233,7 @@ func (c *change) actionEffect(e *effect, m bridge.Command) error {
 		e.bind(offer.Definition, fmt.Sprintf("relay %s offers definition %.12s: %s", offer.Relay, offer.Definition, offer.Shows))
 		return nil
 	}
-	e.add("relay says", "nothing that the bridge may approve: its own file decides what runs, and it may ask for a word of its own")
+	e.add("relay says", "nothing that the bridge may approve: its own file decides what runs, and it may also ask a person for approval")
 	return nil
 }
 
@@ -263,7 +263,7 @@ func (c *change) lastingEffect(e *effect, a bridge.Agent, m bridge.Command) erro
 		return err
 	}
 	if e.lasts = v.Approval.For; e.lasts > 0 {
-		e.add("a yes lasts", fmt.Sprintf("%s, for every %s on %s by agents of this tree", e.lasts, m.Parsed.Verb, m.Canonical))
+		e.add("your approval lasts", fmt.Sprintf("%s, for every %s on %s by agents of this tree", e.lasts, m.Parsed.Verb, m.Canonical))
 	}
 	return nil
 }

@@ -333,7 +333,7 @@ func TestIdenticalCommandsAreOne(t *testing.T) {
 				if len(questions) != 2 || len(questions[0].Same) != 50 || questions[0].Command.ID != all[0].ID || questions[1].Command.ID != other.ID {
 					t.Fatalf("%d questions: %+v", len(questions), questions)
 				}
-				if shown := words.Question(questions[0]); !strings.Contains(shown, "(50 times; a yes runs one, the others end as repeats)") {
+				if shown := words.Question(questions[0]); !strings.Contains(shown, "(the agent asked 50 times; your yes runs it once and closes the other requests)") {
 					t.Error(shown)
 				}
 				if yes {

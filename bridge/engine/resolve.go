@@ -130,9 +130,9 @@ func disagrees(m bridge.Command, found bridge.ActionFinding, word Word) error {
 	case !word.Journal || found.Known == bridge.JournalOver || found.Known == bridge.JournalNever:
 		return nil
 	case found.Known == bridge.JournalInterrupted:
-		return bridge.Errorf(bridge.Conflict, "the journal of relay %s shows that the relay ended during the action. Look on that machine, then settle the command with --ran or --not-run", found.Relay)
+		return bridge.Errorf(bridge.Conflict, "relay %s stopped while it ran this command; check on that machine what the command did, then say so with --ran or --not-run", found.Relay)
 	}
-	return bridge.Errorf(bridge.Conflict, "the journal of relay %s does not know the request, but the action may have run. Look on that machine, then settle the command with --ran or --not-run", found.Relay)
+	return bridge.Errorf(bridge.Conflict, "relay %s has no record of this command, but the command may have run; check on that machine whether it ran, then say so with --ran or --not-run", found.Relay)
 }
 
 // believe asks the API about the agent that a person names for a v0 launch: an id

@@ -92,9 +92,9 @@ func RemindAt(when string, now time.Time) (time.Time, error) {
 	return at, nil
 }
 
-// RelayAsks is what the operator reads of an action for which a relay wants their word.
+// RelayAsks is what the operator reads of an action for which a relay needs their approval.
 func RelayAsks(out bridge.ActionOutcome) string {
-	text := fmt.Sprintf("the relay wants your word for it (definition %.12s): %s", out.Wants, escape(OneLine(out.Error, 300)))
+	text := fmt.Sprintf("the relay needs your approval for it (definition %.12s): %s", out.Wants, escape(OneLine(out.Error, 300)))
 	if out.Shows != "" {
 		text += "; " + escape(out.Shows)
 	}

@@ -13,7 +13,7 @@ func Question(q bridge.Question) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s@%s waits for you", q.Command.ID, q.Hash)
 	if n := len(q.Same); n > 1 {
-		fmt.Fprintf(&b, " (%d times; a yes runs one, the others end as repeats)", n)
+		fmt.Fprintf(&b, " (the agent asked %d times; your yes runs it once and closes the other requests)", n)
 	}
 	b.WriteString("\n  A yes would do this:\n")
 	for _, f := range q.Effect {

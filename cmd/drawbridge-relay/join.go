@@ -36,7 +36,7 @@ func (h home) identity() string {
 	return filepath.Join(filepath.Dir(h.Config), link.DefaultFile)
 }
 
-const joinDescription = `Enrol this machine at a bridge, with the invitation that drawbridge relay token printed at the bridge.
+const joinDescription = `Enroll this machine at a bridge, with the invitation that drawbridge relay token printed at the bridge.
 
 The command makes a key for this machine and exchanges it for the bridge's key. The invitation names the bridge's key, so that
 no other machine can pose as the bridge. The invitation works once, and only for a short time. From then on,
@@ -50,7 +50,7 @@ type join struct {
 
 func newJoin(s streams) *cobra.Command {
 	var c join
-	cmd := command(help{"join [invitation]", "Enrol this machine at a bridge with an invitation", joinDescription,
+	cmd := command(help{"join [invitation]", "Enroll this machine at a bridge with an invitation", joinDescription,
 		"  drawbridge-relay join drawbridge://bridge.example.com/dbj_…\n  drawbridge-relay join --bridge https://bridge.example.com --token dbj_…"}, nil)
 	cmd.Args = usage(cobra.MaximumNArgs(1))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -22,7 +22,7 @@ type approveCmd struct {
 // Help shows an example.
 func (approveCmd) Help() string {
 	return "The program shows each command in full before it approves the command. On a terminal, it asks y/N for each id without a hash. Without a terminal, each id needs the hash of what you were shown. If one id lacks its hash, the program approves nothing.\n\n" +
-		"The hash covers everything that your approval does. If any of that has changed, the bridge refuses the approval and says so. The bridge checks each command against the allowlist once more, and refuses a command that is not on the allowlist. Of identical commands only one runs; the others end as repeats.\n\n" +
+		"The hash covers everything that your approval does. If any of that has changed, the bridge refuses the approval and says so. The bridge checks each command against the allowlist once more, and refuses a command that is not on the allowlist. If an agent asked for the same command several times, the bridge runs it once and closes the other requests.\n\n" +
 		"Example:\n  drawbridge approve cmd_0123@5f3a0c… cmd_0456@77e1b2…"
 }
 

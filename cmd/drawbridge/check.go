@@ -29,7 +29,7 @@ func (checkCmd) Help() string {
 	return "The exit code is 0 if the check finds no problem, and 1 otherwise.\n\nExample:\n  drawbridge check --config bridge.yaml"
 }
 
-// Run checks everything and tells all of it at once.
+// Run checks everything and lists all problems at once.
 func (c checkCmd) Run(ctx context.Context, a app) error {
 	c.Config, _ = connection{Config: c.Config}.find(a)
 	findings, cfg := c.files(a)

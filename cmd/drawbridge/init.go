@@ -34,7 +34,7 @@ type initCmd struct {
 	Local  bool   `help:"Set up agents that are installed on this machine. This needs no API key."`
 	Tools  string `help:"With --local, let all agents use these programs of yours, such as go,cargo. all means every compiler and package manager that init finds, none means no program. Without this flag, init asks on a terminal." placeholder:"NAMES"`
 	Cloud  string `help:"Use the Cloud Agents API at this address instead of Cursor's own, such as that of drawbridge cloudsim." placeholder:"URL"`
-	Openai string `help:"Let programs that speak OpenAI's API use the models of this OpenAI-compatible endpoint, and the bridge's agents." placeholder:"URL"`
+	Openai string `help:"Let programs that use OpenAI's API call the models of this OpenAI-compatible endpoint, and the bridge's agents." placeholder:"URL"`
 }
 
 // Help shows an example.
@@ -234,7 +234,7 @@ Next, in %[1]s:
   5. drawbridge relay token %[4]s      in another terminal, here: prints the join command for the machine with the actions
   6. drawbridge-relay join drawbridge…  there, beside relay.yaml: what step 5 printed
   7. drawbridge-relay run               there; it keeps its terminal (or: drawbridge-relay install)
-  8. drawbridge check                   here: all problems at once
+  8. drawbridge check                   here: lists all problems at once
 `
 
 // stepsFor are the steps that bring the API key, and the protocol page to the agent. A cloud on this machine is a simulated one, which needs neither.

@@ -20,7 +20,8 @@ const callersDoor = "127.0.0.1:18741"
 const endpointKey = "OPENAI_API_KEY"
 
 const openAIBlock = `
-# Programs that speak OpenAI's API use these at http://%s/v1: the models of your endpoint, and agents of the bridge as agent/NAME.
+# Programs that use OpenAI's API connect to http://%s/v1. They can use the models of your endpoint.
+# They can also use each agent of this bridge as a model, by the name agent/NAME.
 openai:
   listen: %[1]s
   upstreams:
@@ -29,7 +30,7 @@ openai:
 `
 
 const openAINext = `
-For programs that speak OpenAI's API, in %[1]s:
+For programs that use OpenAI's API, in %[1]s:
   1. drawbridge serve                            the bridge; it keeps this terminal
   2. drawbridge token --openai NAME --model '*'  in another terminal: prints a token for one program
   3. give the program the address http://%[2]s/v1, the token, and a model

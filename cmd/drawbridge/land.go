@@ -458,7 +458,7 @@ func (c discardCmd) sure(ctx context.Context, d *desk, lost land.Loss) error {
 	case c.Lose != "" && c.Lose == lost.Code:
 		return nil
 	case c.Lose != "" && lost.Code != "":
-		return fmt.Errorf("the code %.20q does not fit the work that would be lost now; to lose this work: %s", c.Lose, losing)
+		return fmt.Errorf("the code %.20q is wrong, or the work that would be lost has changed; to lose the work that is there now, run: %s", c.Lose, losing)
 	case !c.Yes && !person:
 		return usageError{fmt.Errorf("nothing was thrown away; without a terminal add --yes: %s --yes", d.call("discard", c.Agent))}
 	case !c.Yes && !asks.yes(ctx, "Throw this away? [y/N] "):

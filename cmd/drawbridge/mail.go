@@ -23,7 +23,7 @@ type channelsCmd struct {
 
 // Help shows examples.
 func (channelsCmd) Help() string {
-	return "Without a further word, the command lists channels.\n\nExamples:\n  drawbridge channels --kind thread\n  drawbridge channels create general main docs-bot\n  drawbridge channels show general"
+	return "Without a subcommand, the command lists channels.\n\nExamples:\n  drawbridge channels --kind thread\n  drawbridge channels create general main docs-bot\n  drawbridge channels show general"
 }
 
 type channelsListCmd struct {

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/alecthomas/kong"
 
@@ -58,11 +59,11 @@ type cli struct {
 
 	Up        upCmd        `cmd:"" help:"Run the bridge and the relay of this machine, and give its agents work, with one command." group:"Set up and run"`
 	Init      initCmd      `cmd:"" help:"Write bridge.yaml, allowlist.yaml, keys and the protocol page into a folder." group:"Set up and run"`
-	Check     checkCmd     `cmd:"" help:"Check the configuration, the API key, the webhook URL and the relays; tell all problems at once." group:"Set up and run"`
+	Check     checkCmd     `cmd:"" help:"Check the configuration, the API key, the webhook URL and the relays; list all problems at once." group:"Set up and run"`
 	Serve     serveCmd     `cmd:"" help:"Run the bridge." group:"Set up and run"`
 	Policy    policyCmd    `cmd:"" help:"Test the allowlist, and compare an edited one with what agents asked for." group:"Set up and run"`
 	Migrate   migrateCmd   `cmd:"" help:"Bring the database's schema up to date." group:"Set up and run"`
-	Relay     relayCmd     `cmd:"" help:"Enrol, list and revoke the relays that connect to the bridge." group:"Set up and run"`
+	Relay     relayCmd     `cmd:"" help:"Enroll, list and revoke the relays that connect to the bridge." group:"Set up and run"`
 	Protocol  protocolCmd  `cmd:"" help:"Print a page, made from the allowlist, that tells an agent which commands it may write." group:"Set up and run"`
 	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the tokens with which an agent connects to the bridge's MCP endpoint." group:"Set up and run"`
 	McpConfig mcpConfigCmd `cmd:"" name:"mcp-config" help:"Print the configuration entry that connects an MCP client to the bridge." group:"Set up and run"`
@@ -163,6 +164,7 @@ func run(ctx context.Context, a app, args []string) int {
 		return exitOK
 	case err != nil:
 		said := strings.Replace(err.Error(), `one of "",`, "one of ", 1) // an empty text is the default, and nothing to write
+		said = strings.TrimSuffix(said, `, did you mean "-h"?`)          // said of each letter that is no flag
 		fmt.Fprintf(a.stderr, "drawbridge: %s%s%s\nSee %s --help.\n", said, quoteHint(err, args), dashHint(err, args), walk(k.Model.Node, args).node.FullPath())
 		return exitUsage
 	}
@@ -190,12 +192,13 @@ func quoteHint(err error, args []string) string {
 func dashHint(err error, args []string) string {
 	at := slices.IndexFunc(args, func(word string) bool {
 		name, _, _ := strings.Cut(word, "=") // --dir=/my work is a flag
-		return strings.HasPrefix(word, "-") && strings.ContainsAny(name, " \t\n")
+		rest := strings.TrimLeft(word, "-")
+		return rest != word && (strings.ContainsAny(name, " \t\n") || rest != "" && !unicode.IsLetter([]rune(rest)[0]))
 	})
 	if at < 0 || !strings.HasPrefix(err.Error(), "unknown flag") {
 		return ""
 	}
-	return fmt.Sprintf("; put -- before a text that begins with a dash: … -- %q", args[at])
+	return fmt.Sprintf("; put -- before a text that begins with a dash: drawbridge %s -- %q", strings.Join(args[:at], " "), args[at])
 }
 
 // maxText bounds a text from standard input, in bytes.

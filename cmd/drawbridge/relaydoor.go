@@ -47,7 +47,7 @@ func (d relayDoor) Agent(ctx context.Context, relay, session string) (bridge.Age
 			return "", &bridge.Error{Kind: bridge.Unavailable, Message: "the bridge could not look up the agent of this session; try again", Cause: err}
 		}
 		if err := pause.For(ctx, bindPause); err != nil {
-			return "", &bridge.Error{Kind: bridge.Unavailable, Message: "the call ended before the bridge found the agent of this session; try again", Cause: err}
+			return "", &bridge.Error{Kind: bridge.Unavailable, Message: "the caller stopped waiting before the bridge found the agent of this session; try again", Cause: err}
 		}
 	}
 }

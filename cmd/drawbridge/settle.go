@@ -134,7 +134,7 @@ type sayAgainCmd struct{ turnArg }
 
 // Help shows an example.
 func (sayAgainCmd) Help() string {
-	return "The bridge says the turn's words in a new turn, together with everything that waits for the agent. The agent may then have the words twice. First look at the agent's workspace.\n\nExample:\n  drawbridge say-again trn_0123"
+	return "The bridge sends the text of this turn in a new turn, together with everything that waits for the agent. The agent may then get the text twice. First look at the agent's workspace.\n\nExample:\n  drawbridge say-again trn_0123"
 }
 
 // Run says the words of a turn again.
@@ -146,7 +146,7 @@ type giveUpCmd struct{ turnArg }
 
 // Help shows an example.
 func (giveUpCmd) Help() string {
-	return "The turn stays failed, and the agent no longer waits for your word. The agent does not hear again what the turn told it. Other messages that wait come with its next turn. For an uncertain turn of an agent at a relay, this word also says that the agent got the turn.\n\nExample:\n  drawbridge give-up trn_0123"
+	return "The turn ends as failed, and the agent can get other turns. The bridge does not send the text of this turn again. Other messages that wait come with the agent's next turn. If a relay runs the agent and the turn is uncertain, the bridge also records that the agent got the turn.\n\nExample:\n  drawbridge give-up trn_0123"
 }
 
 // Run gives a turn up.

@@ -126,7 +126,7 @@ type stopCmd struct {
 
 // Help shows an example.
 func (stopCmd) Help() string {
-	return "The bridge cancels the runs of the agent and of all agents under it, and gives up the work that waits. The tree stays stopped, even over restarts, until you run drawbridge resume. The bridge keeps the results of work that has ended.\n\nAn action that already runs continues, until its own time limit at most. To end it earlier, run drawbridge-relay stop at its machine.\n\nWith the id of a turn, the command stops only this turn. No command of the turn's reply runs. The agent then waits for your next words. To let the agent go on with the turn, run drawbridge continue TURN.\n\nExamples:\n  drawbridge stop main --why \"wrong branch\"\n  drawbridge stop trn_0123"
+	return "The bridge cancels the runs of the agent and of all agents under it, and drops the work that waits. The tree stays stopped, even over restarts, until you run drawbridge resume. The bridge keeps the results of work that has ended.\n\nAn action that already runs continues, until its own time limit at most. To end it earlier, run drawbridge-relay stop at its machine.\n\nWith the id of a turn, the command stops only this turn. No command of the turn's reply runs. The agent then waits for your next words. To let the agent go on with the turn, run drawbridge continue TURN.\n\nExamples:\n  drawbridge stop main --why \"wrong branch\"\n  drawbridge stop trn_0123"
 }
 
 // Run stops a tree or a turn.
@@ -217,7 +217,7 @@ type remindersCmd struct {
 
 // Help shows examples.
 func (remindersCmd) Help() string {
-	return "Without a further word, the command lists reminders.\n\nExamples:\n  drawbridge reminders --agent main\n  drawbridge reminders cancel cmd_0123"
+	return "Without a subcommand, the command lists reminders.\n\nExamples:\n  drawbridge reminders --agent main\n  drawbridge reminders cancel cmd_0123"
 }
 
 type remindersListCmd struct {

@@ -361,7 +361,7 @@ func (t *turn) blob(s *stream, m *wire.KvServerMessage) error {
 // notKept ends a turn whose conversation the bridge cannot keep.
 func (t *turn) notKept(err error) error {
 	t.c.o.Log.Error().Err(err).Str("turn", t.q.Turn).Msg("what the service hands over cannot be kept")
-	return upstream.MayHaveBegun("state_not_kept", "the bridge could not keep the conversation for the service; its log says why")
+	return upstream.MayHaveBegun("state_not_kept", "the bridge could not save this conversation; see the bridge's log")
 }
 
 // watch sends heartbeats, and ends a try of which nothing comes any more.

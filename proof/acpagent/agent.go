@@ -64,7 +64,7 @@ func ReadLog(home string) ([]Line, error) {
 
 // Main is the agent's whole life on the standard streams; it returns the exit code. These variables change it:
 //
-//	ACPAGENT_START     at the start: silent, garbage, exit, exit once (the first process alone), version2, stderr (floods it)
+//	ACPAGENT_START     at the start: silent, garbage, banner (one line before the protocol), exit, exit once (the first process alone), version2, stderr (floods it)
 //	ACPAGENT_LOGIN     missing: wants a login when a session is opened; file: until "auth login" was run in this HOME
 //	ACPAGENT_SESSIONS  how it goes on with sessions: both (if not set), load, resume, none; late is load, with the history sent
 //	                   after the answer, and later is load, with the last turn of the history sent in the middle of the next one
@@ -89,6 +89,8 @@ func Main() int {
 				return 1
 			}
 		}
+	case "banner":
+		fmt.Println("\x1b[1mWelcome to acpagent!\x1b[0m")
 	case "exit once":
 		lines, _ := ReadLog(a.home)
 		if len(lines) > 1 {

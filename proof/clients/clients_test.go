@@ -379,11 +379,11 @@ func (a agent) ask(t *testing.T, name, question, work string) (s *script, out []
 	t.Helper()
 	clientHome(t, name)
 	s, url, token := serve(t, "")
-	out, err = a.run(t, name, question, work, url, token)
+	out, err = a.run(t.Context(), t, name, question, work, url, token)
 	return s, out, err
 }
 
-func (a agent) run(t *testing.T, name, question, work, url, token string) (out []byte, err error) {
+func (a agent) run(ctx context.Context, t *testing.T, name, question, work, url, token string) (out []byte, err error) {
 	t.Helper()
 	dir, node := clientHome(t, name)
 	programs, err := filepath.Glob(filepath.Join(dir, a.program))
@@ -400,7 +400,7 @@ func (a agent) run(t *testing.T, name, question, work, url, token string) (out [
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, programs[0], append(slices.Clone(a.args), question)...)
 	cmd.Dir = work

@@ -72,7 +72,7 @@ func TestCodingAgentsOverTheAgentProtocol(t *testing.T) {
 			t.Cleanup(c.Close)
 			url, token := open(t, "", c, func(h http.Handler) http.Handler { return h })
 			work := t.TempDir()
-			out, err := a.run(t, name, question, work, url, token)
+			out, err := a.run(t.Context(), t, name, question, work, url, token)
 			ran(t, work, out, err)
 			with := slices.DeleteFunc(sim.Requests(), func(r *agentwire.AgentRunRequest) bool { return r.GetMcpTools() == nil }) // OpenCode asks for a title beside
 			if len(with) != 1 {

@@ -43,12 +43,13 @@ type Recorded struct {
 	Body    json.RawMessage   `json:"body,omitempty"`
 }
 
-// Request is a POST request. Post stops after Cut bytes of the body where Cut is not negative.
+// Request is a POST request. Post stops after Cut bytes of the body where Cut is not negative, and writes Piece bytes at a time where Piece is
+// not 0.
 type Request struct {
 	Address, Path string
 	Header        http.Header
 	Body          string
-	Cut           int
+	Cut, Piece    int
 }
 
 // Post sends a request on a connection of its own. Where it is cut the server sees the end of the input, and can still answer. It returns the
@@ -69,8 +70,15 @@ func Post(t testing.TB, q Request) (int, http.Header, string) {
 	if q.Cut >= 0 {
 		body = body[:q.Cut]
 	}
-	if _, err := io.WriteString(conn, head.String()+"\r\n"+body); err != nil {
-		t.Fatal(err)
+	for rest := head.String() + "\r\n" + body; rest != ""; {
+		n := len(rest)
+		if q.Piece > 0 {
+			n = min(n, q.Piece)
+		}
+		if _, err := io.WriteString(conn, rest[:n]); err != nil {
+			t.Fatal(err)
+		}
+		rest = rest[n:]
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok && q.Cut >= 0 {
 		_ = tcp.CloseWrite()

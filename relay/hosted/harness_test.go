@@ -273,7 +273,7 @@ func newSite(t *testing.T, disk *memstore.Disk, change func(*hosted.Options)) *s
 	return s
 }
 
-// identity enrols the relay.
+// identity enrolls the relay.
 func (s *site) identity(t *testing.T) string {
 	t.Helper()
 	token, err := s.hub.NewToken(t.Context(), "laptop", 0)

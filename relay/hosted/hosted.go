@@ -94,7 +94,7 @@ func (r *Runtime) Run(ctx context.Context) error {
 // Launch implements bridge.Launcher. It says the first turn of a new session, and returns when the relay has the turn.
 func (r *Runtime) Launch(ctx context.Context, l bridge.Launch) (bridge.Started, error) {
 	if !l.Grant.Valid() {
-		return bridge.Started{}, bridge.Errorf(bridge.Denied, "launch agent: it has not passed the gate")
+		return bridge.Started{}, bridge.Errorf(bridge.Denied, "launch agent: the policy has not allowed this launch")
 	}
 	call := r.first(l)
 	call.Ask.Home = homeOf(l)
@@ -173,7 +173,7 @@ func started(c hub.TurnCall) bridge.Started {
 // begin has a turn said and returns when the relay has it, or when it has ended.
 func (r *Runtime) begin(ctx context.Context, c hub.TurnCall) (bridge.Started, error) {
 	if err := ctx.Err(); err != nil {
-		return bridge.Started{}, &bridge.Error{Kind: bridge.Unavailable, Message: "the caller gave up, so the bridge did not send the turn", Cause: err}
+		return bridge.Started{}, &bridge.Error{Kind: bridge.Unavailable, Message: "the caller stopped waiting, so the bridge did not send the turn", Cause: err}
 	}
 	r.forgetRefusal(c.ID) // an earlier try's
 	w, err := r.waitFor(c)
@@ -280,7 +280,7 @@ func (r *Runtime) find(ctx context.Context, c hub.TurnCall) (bridge.Started, bri
 // lookUp asks the relay's record. What it does not answer is not in doubt for that: a look-up changes nothing.
 func (r *Runtime) lookUp(ctx context.Context, c hub.TurnCall) (wire.TurnFound, error) {
 	if err := ctx.Err(); err != nil {
-		return wire.TurnFound{}, &bridge.Error{Kind: bridge.Unavailable, Message: "the caller gave up the look-up of the turn", Cause: err}
+		return wire.TurnFound{}, &bridge.Error{Kind: bridge.Unavailable, Message: "the caller stopped waiting, so the bridge did not look up the turn", Cause: err}
 	}
 	found, err := r.o.Turns.LookupTurn(ctx, c)
 	if bridge.IsUnclear(err) {

@@ -114,7 +114,7 @@ func (h *Hub) tokenOf(j bridge.RelayJoin, s *signer) wire.Token {
 // errJoin tells a stranger nothing about why.
 var errJoin = bridge.Errorf(bridge.Denied, "this join token is unknown, was used, was withdrawn or has expired; make another with `drawbridge relay token <name>`")
 
-// join enrols the holder of a token. The same key with the same token again gets the same answer, so that one which was
+// join enrolls the holder of a token. The same key with the same token again gets the same answer, so that one which was
 // lost on the way costs nothing.
 func (h *Hub) join(ctx context.Context, j wire.Join) (wire.Joined, error) {
 	ring, err := h.keys(ctx)
@@ -139,7 +139,7 @@ func (h *Hub) join(ctx context.Context, j wire.Join) (wire.Joined, error) {
 			return errJoin
 		}
 		if kept.Key == "" {
-			if err := h.enrol(tx, kept, wire.KeyText(key), s.id); err != nil {
+			if err := h.enroll(tx, kept, wire.KeyText(key), s.id); err != nil {
 				return err
 			}
 		}
@@ -152,7 +152,7 @@ func (h *Hub) join(ctx context.Context, j wire.Join) (wire.Joined, error) {
 	return answer, err
 }
 
-func (h *Hub) enrol(tx *bridge.Scene, j bridge.RelayJoin, key, pin string) error {
+func (h *Hub) enroll(tx *bridge.Scene, j bridge.RelayJoin, key, pin string) error {
 	if err := nameIsFree(tx, j.Relay); err != nil {
 		return err
 	}

@@ -169,7 +169,7 @@ func (m *machine) requests() []wire.Request {
 	return append([]wire.Request(nil), m.asked...)
 }
 
-// joined enrols a relay and returns its identity file.
+// joined enrolls a relay and returns its identity file.
 func joined(t testing.TB, s *site, name string) string {
 	t.Helper()
 	token, err := s.NewToken(t.Context(), name, 0)

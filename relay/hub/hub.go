@@ -238,7 +238,7 @@ func (h *Hub) connected(tx *bridge.Scene, name string) (target, error) {
 	relay, err := tx.Relay(name)
 	switch {
 	case errors.Is(err, bridge.ErrNoRow):
-		return target{}, bridge.Errorf(bridge.NotFound, "relay %q is neither enrolled nor configured; enrol it with `drawbridge relay token %s`", name, name)
+		return target{}, bridge.Errorf(bridge.NotFound, "relay %q is neither enrolled nor configured; enroll it with `drawbridge relay token %s`", name, name)
 	case err != nil:
 		return target{}, err
 	case relay.State == bridge.RelayRevoked:
@@ -283,7 +283,7 @@ func (h *Hub) bind(ctx context.Context, r bridge.ActionRequest) (name string, er
 		}
 		switch {
 		case len(names) == 0:
-			return bridge.Errorf(bridge.NotFound, "no relay offers action %q; enrol one with `drawbridge relay token <name>`", r.Grant.Action())
+			return bridge.Errorf(bridge.NotFound, "no relay offers action %q; enroll one with `drawbridge relay token <name>`", r.Grant.Action())
 		case len(names) > 1:
 			return bridge.Errorf(bridge.NotFound, "action %q is offered by several relays (%s); name one in the allowlist: relay: %s",
 				r.Grant.Action(), strings.Join(names[:min(len(names), 10)], ", "), names[0])

@@ -87,7 +87,7 @@ func (h *Hub) recall(ctx context.Context, c *conn, a ask) (out bridge.ActionOutc
 // lostTrack is the error for a request that a relay's journal does not know although it may have been sent to that relay. Asking again
 // changes nothing, so that it is a Conflict.
 func lostTrack(relay string) error {
-	e := bridge.Errorf(bridge.Conflict, "relay %q was restarted or replaced since it was asked, and its journal does not know the request. The bridge does not send it again, because the action may have run", relay)
+	e := bridge.Errorf(bridge.Conflict, "relay %q was restarted or replaced after the bridge asked it, and has no record of this request; the bridge does not send the request again, because the action may have run", relay)
 	e.Unclear = true
 	return e
 }

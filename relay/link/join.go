@@ -66,7 +66,7 @@ func NewInvitation(bridge, token string) (Invitation, error) {
 // ErrJoined is returned by Join when there is an identity already.
 var ErrJoined = errors.New("this relay has joined a bridge already")
 
-// Join enrols this machine: it makes a key, proves the token without sending it, checks that the answer is the bridge's of
+// Join enrolls this machine: it makes a key, proves the token without sending it, checks that the answer is the bridge's of
 // the invitation, and writes the identity to path, which must not exist. A second try after an answer was lost
 // works, because the key is on disk before it is sent.
 func Join(ctx context.Context, path string, in Invitation, now func() time.Time) (Identity, error) {

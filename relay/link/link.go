@@ -158,7 +158,7 @@ func remedy(err error) string {
 		return "the bridge refuses this relay, because its journal is older than one that the bridge has seen from this relay or a copy of it. " +
 			"If its state folder was copied, stop one of the two relays. To keep this one, run at the bridge: drawbridge relay accept " + e.relay
 	case e != nil:
-		return "the bridge refuses this relay; to enrol it again, run `drawbridge relay token <name>` at the bridge, and here the command that it prints"
+		return "the bridge refuses this relay; to enroll it again, run `drawbridge relay token <name>` at the bridge, and here the command that it prints"
 	}
 	return "not connected to the bridge; trying again; if the bridge has moved: drawbridge-relay bridge https://…"
 }

@@ -48,7 +48,7 @@ func (r *Relay) gaveUp(request wire.Request, cause error) wire.Outcome {
 	case errors.Is(cause, errStopping):
 		return r.later(request, wire.RefusedBusy, errStopping.Error(), 5*time.Second)
 	default:
-		return r.later(request, wire.RefusedBusy, "the caller left before the action began", time.Second)
+		return r.later(request, wire.RefusedBusy, "the caller stopped waiting before the action began", time.Second)
 	}
 }
 

@@ -54,7 +54,7 @@ func (r *Relay) lookedUp(id, action string) reply {
 	case wire.KnownAgain:
 		out.status, out.out.Error = http.StatusConflict, "the result of the request is unknown; the action may be run again"
 	default:
-		out.status, out.out.Error = http.StatusNotFound, "the journal does not know this request"
+		out.status, out.out.Error = http.StatusNotFound, "this relay has no record of this request"
 	}
 	return out
 }

@@ -318,7 +318,7 @@ func approvedAtTheBridge(t *testing.T, by string) {
 	rec := &recorder{}
 	h := handle(t, "limits: { approval_wait: 1m }\nactions:\n  a: { argv: [/bin/true], approval: once per 1h, approve_by: "+by+" }\n", rec)
 	offer := h.Offers()[0]
-	if !strings.HasSuffix(offer.Shows, ", and a yes lasts 1h0m0s") {
+	if !strings.HasSuffix(offer.Shows, ", and your approval lasts 1h0m0s") {
 		t.Errorf("%s: the operator sees %s", by, offer.Shows)
 	}
 	ask := func(id string, approved *wire.Approval) wire.Outcome {

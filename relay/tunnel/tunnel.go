@@ -194,7 +194,7 @@ func (s sessionWay) RoundTrip(r *http.Request) (*http.Response, error) {
 		return here(r, http.StatusBadRequest, err.Error()), nil
 	}
 	if err := s.client.pace.wait(r.Context()); err != nil {
-		return nil, unsent("the caller canceled the call")
+		return nil, unsent("the caller stopped waiting before the relay sent the call")
 	}
 	k, err := s.client.begin(&ask)
 	if err != nil {
@@ -251,7 +251,7 @@ func (k *call) send(ctx context.Context, ask wire.MCPCall) error {
 			defer func() { <-k.way.large }()
 		case <-ctx.Done():
 			k.give(nil)
-			return unsent("the caller canceled the call")
+			return unsent("the caller stopped waiting before the relay sent the call")
 		case <-k.way.over:
 			return unsent("the relay is not connected to the bridge; call again in a moment")
 		}

@@ -222,7 +222,7 @@ func (c *Conn) ended(err error, doing string) error {
 		}
 		return &agents.Error{Cause: agents.Hung, Reason: reason}
 	default:
-		return &agents.Error{Cause: agents.Stopped, Reason: "the relay gave up waiting for the agent"}
+		return &agents.Error{Cause: agents.Stopped, Reason: "the relay stopped waiting for the agent"}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"drawbridge/internal/pause"
 	"drawbridge/proof/wires"
 	"drawbridge/relay/agents"
 	"drawbridge/relay/agents/acp"
@@ -19,6 +20,8 @@ import (
 type playing struct {
 	// piece is how many bytes are written at once, 0 for a whole line.
 	piece int
+	// pause is how long the agent waits before each line.
+	pause time.Duration
 	// cut ends the connection after so many bytes, 0 never.
 	cut int
 	// line changes what stands around a message, and twice writes what tells of work or answers a call once more.
@@ -101,6 +104,7 @@ func perform(f *fake, lines []string, w playing) {
 			copies = 2
 		}
 		for range copies {
+			_ = pause.For(f.t.Context(), w.pause)
 			if !write(line + "\n") { // the process has ended
 				f.conn.Over(&agents.Error{Cause: agents.Crashed, Reason: "the agent ended"})
 				return
@@ -193,6 +197,7 @@ func TestWires(t *testing.T) {
 			same(fmt.Sprint("pieces of ", piece), playing{piece: piece})
 		}
 		same("twice", playing{twice: true})
+		same("slowly", playing{pause: 700 * time.Millisecond})
 		for around, line := range map[string]func(string) string{
 			"a title":   func(l string) string { return "\x1b]0;" + name + ": ready\x07" + l },
 			"colors":    func(l string) string { return "\x1b[32m" + l + "\x1b[0m" },

@@ -34,6 +34,7 @@ func TestCheckEnds(t *testing.T) {
 	}{
 		"never answers":       {map[string]string{"ACPAGENT_START": "silent"}, 2 * time.Second, "PROBLEMS: the agent did not start in time: the check waited 2s, and "},
 		"speaks no protocol":  {map[string]string{"ACPAGENT_START": "garbage"}, 0, "does not write messages of the Agent Client Protocol"},
+		"begins with a word":  {map[string]string{"ACPAGENT_START": "banner"}, 0, "output: the relay ignored text outside of messages in 1 lines of the agent's output; the first begins: \\x1b[1mWelcome to acpagent!"},
 		"speaks version 2":    {map[string]string{"ACPAGENT_START": "version2"}, 0, "the agent speaks version 2 of the protocol"},
 		"ends":                {map[string]string{"ACPAGENT_START": "exit"}, 0, `exit code 3; it wrote "acpagent: the configuration cannot be read"`},
 		"floods its errors":   {map[string]string{"ACPAGENT_START": "stderr"}, 0, "session: opened in"},

@@ -424,7 +424,7 @@ func (b *Book) tell(states map[string]State) {
 				e.State, e.At = next, now
 			}
 		}); err != nil {
-			b.o.Log.Error().Err(err).Str("question", id).Msg("note that an agent was told of a question")
+			b.o.Log.Error().Err(err).Str("question", id).Msg("record that an agent was told of a question")
 		}
 	}
 }
@@ -518,7 +518,7 @@ func (b *Book) PermissionHeard(id string, state wire.PermissionState) {
 		return
 	}
 	if err := b.j.set(e, func(e *entry) { e.Heard = state }); err != nil {
-		b.o.Log.Error().Err(err).Str("question", id).Msg("note that the bridge knows of a question")
+		b.o.Log.Error().Err(err).Str("question", id).Msg("record that the bridge knows of a question")
 	}
 }
 

@@ -397,7 +397,7 @@ func (h *Host) refuse(t wire.Turn) *wire.TurnEnded {
 	case !listed:
 		return unlisted("agent %q is not listed in %s; add an entry below agents:, and restart the relay", t.Agent, file)
 	case h.o.Drivers[a.Kind] == nil:
-		return unlisted("this relay cannot give turns to agents of kind %s; use an entry of another kind", a.Kind)
+		return unlisted("this relay cannot run agent %q, whose kind is %s; in the agents list of %s, use an entry of another kind", t.Agent, a.Kind, file)
 	case t.Marker == "" || !strings.Contains(t.Text, t.Marker):
 		return &wire.TurnEnded{Refusal: wire.RefusedInvalid, Error: "the turn's text does not hold its marker"}
 	}

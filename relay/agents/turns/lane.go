@@ -260,7 +260,7 @@ func (l *lane) ended(w *warm, orderly bool) {
 		return
 	}
 	if err := l.record.add(line{Step: stepClosed}); err != nil {
-		l.host.o.Log.Warn().Err(err).Str("session", l.session).Msg("note that an agent's process ended")
+		l.host.o.Log.Warn().Err(err).Str("session", l.session).Msg("record that an agent's process ended")
 	}
 }
 

@@ -70,7 +70,7 @@ func (q Question) Summary(hide func(string) string) string {
 		text += ", pinned file " + strconv.QuoteToASCII(hide(path))
 	}
 	if q.Once > 0 {
-		text += ", and a yes lasts " + q.Once.String()
+		text += ", and your approval lasts " + q.Once.String()
 	}
 	return text
 }
@@ -131,7 +131,7 @@ func (p Pending) Text(now time.Time) string {
 	show("agent", output.Line(p.Agent))
 	show("wrote", output.Line(p.Line))
 	if p.Once > 0 {
-		show("a yes lasts", p.Once.String())
+		show("your approval lasts", p.Once.String())
 	}
 	show("no answer", fmt.Sprintf("counts as a no in %s", p.Until.Sub(now).Round(time.Second)))
 	return b.String()

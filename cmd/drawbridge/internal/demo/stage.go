@@ -81,7 +81,7 @@ func (s *stage) start(ctx context.Context) error {
 	return s.startRelay(ctx, self)
 }
 
-// startRelay enrols the relay as a user does, with a token that works once, and waits until it has dialed in.
+// startRelay enrolls the relay as a user does, with a token that works once, and waits until it has dialed in.
 func (s *stage) startRelay(ctx context.Context, self string) error {
 	client, err := api.NewClient(api.ClientOptions{URL: s.operatorURL(), Token: s.token})
 	if err != nil {

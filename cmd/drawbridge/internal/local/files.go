@@ -18,7 +18,7 @@ type Setup struct {
 	Tools Tools
 }
 
-const bridgeFile = `# bridge.yaml: how the bridge runs. drawbridge check tells all problems at once.
+const bridgeFile = `# bridge.yaml: how the bridge runs. drawbridge check lists all problems at once.
 # Secrets never stand here: write ${VAR} for the environment, ${file:path} for a
 # file beside this one.
 

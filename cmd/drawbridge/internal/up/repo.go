@@ -172,9 +172,9 @@ func (u *upping) noAgent(ctx context.Context) error {
 		names = append(names, a.Name)
 	}
 	if len(names) > 0 {
-		return fmt.Errorf("no agent is listed in %s; installed here: %s; start again with --agent %s, which lists it", u.file("relay.yaml"), strings.Join(names, ", "), names[0])
+		return fmt.Errorf("%s lists no agent; installed here: %s; to add one to the file, start again with --agent NAME (for example --agent %s)", u.file("relay.yaml"), strings.Join(names, ", "), names[0])
 	}
-	return fmt.Errorf("no agent is listed in %s; install one, and start again with --agent NAME:\n  %s", u.file("relay.yaml"), strings.Join(local.Installs(), "\n  "))
+	return fmt.Errorf("%s lists no agent, and no agent is installed here; install one of these, then start again with --agent NAME:\n  %s", u.file("relay.yaml"), strings.Join(local.Installs(), "\n  "))
 }
 
 // chooseAgent takes the only agent that is listed where none was named.

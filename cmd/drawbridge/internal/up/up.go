@@ -304,7 +304,7 @@ func (u *upping) work(ctx context.Context) error {
 	return nil
 }
 
-// join enrols the relay with a token that only this process sees. A relay that has joined stays as it is.
+// join enrolls the relay with a token that only this process sees. A relay that has joined stays as it is.
 func (u *upping) join(ctx context.Context) error {
 	identity := u.file(link.DefaultFile)
 	known, err := link.Load(identity)
