@@ -7,6 +7,7 @@ package watch
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -46,7 +47,9 @@ type Watcher struct {
 	holds bool
 	kept  []api.Event
 	// busy are the agents that were busy at the last look, by id, and follows are those whose steps were asked for.
-	busy    map[string]seen
+	busy map[string]seen
+	// turning counts, for each agent whose turn has just begun, how many looks have ended since.
+	turning map[string]int
 	follows map[string]*following
 }
 
@@ -59,7 +62,7 @@ type seen struct {
 
 // New returns a watcher that has told nothing.
 func New(o Options) *Watcher {
-	return &Watcher{o: o, began: time.Now(), own: map[string]bool{}, busy: map[string]seen{}, follows: map[string]*following{}}
+	return &Watcher{o: o, began: time.Now(), own: map[string]bool{}, busy: map[string]seen{}, turning: map[string]int{}, follows: map[string]*following{}}
 }
 
 // Times of a watcher. A status line comes when nothing was said for quiet.
@@ -119,15 +122,16 @@ func (w *Watcher) Own(fn func() (turn string, err error)) error {
 	return err
 }
 
-// Busy are the names of the agents that had a turn at the last look.
-func (w *Watcher) Busy() (all []string) {
+// Busy are the names of the agents that had a turn at the last look, or whose turn began since.
+func (w *Watcher) Busy() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	all := slices.Collect(maps.Keys(w.turning))
 	for _, s := range w.busy {
 		all = append(all, s.name)
 	}
 	slices.Sort(all)
-	return all
+	return slices.Compact(all)
 }
 
 // tell tells an event. read is true where people have read the reply that it brings.
@@ -140,6 +144,12 @@ func (w *Watcher) tell(e api.Event, read bool) {
 	case w.holds:
 		w.kept = append(w.kept, e)
 		return
+	}
+	switch e.Kind {
+	case bridge.EventTurn:
+		w.turning[e.Name] = 0
+	case bridge.EventReply, bridge.EventTurnFailed:
+		delete(w.turning, e.Name)
 	}
 	if read && e.Kind == bridge.EventReply {
 		w.o.Say("agent " + e.Name + " has ended its turn")
@@ -202,6 +212,11 @@ func (w *Watcher) Doing(now time.Time) (all []string) {
 func (w *Watcher) compare(agents []api.Agent, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for name := range w.turning {
+		if w.turning[name]++; w.turning[name] > 1 { // the first look may have begun before the turn
+			delete(w.turning, name)
+		}
+	}
 	before := w.busy
 	w.busy = map[string]seen{}
 	for _, a := range agents {

@@ -41,9 +41,21 @@ func TestStates(t *testing.T) {
 			t.Errorf("after %s: %q, want %q", step.at, lines, step.want)
 		}
 	}
-	if busy := w.Busy(); !slices.Equal(busy, []string{"app"}) {
-		t.Errorf("busy: %q", busy)
+	busy := func(want ...string) {
+		t.Helper()
+		if got := w.Busy(); !slices.Equal(got, want) {
+			t.Errorf("busy: %q, want %q", got, want)
+		}
 	}
+	busy("app")
+	w.tell(api.Event{Kind: bridge.EventTurn, Name: "late"}, false)
+	w.compare(nil, now) // this look began before the turn
+	busy("late")
+	w.compare(nil, now)
+	busy()
+	w.tell(api.Event{Kind: bridge.EventTurn, Name: "quick"}, false)
+	w.tell(api.Event{Kind: bridge.EventReply, Name: "quick"}, true)
+	busy()
 }
 
 // Each event that a person needs is one line, and the turns of which somebody else tells are left out.
