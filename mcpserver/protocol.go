@@ -75,40 +75,40 @@ func speaks(next func(body []byte) http.Handler) http.Handler {
 	})
 }
 
-// tidied is a request without the fields that only inform and that the SDK would refuse it for: a client's name, version and
-// capabilities, and what _meta holds. Some languages write [] for an empty object. It is nil for a request that needs no change.
+// informing are the fields of a request that only inform and that the SDK reads.
+type informing struct {
+	Params struct {
+		Info *mcp.Implementation     `json:"clientInfo"`
+		Caps *mcp.ClientCapabilities `json:"capabilities"`
+		Meta struct {
+			Info *mcp.Implementation     `json:"io.modelcontextprotocol/clientInfo"`
+			Caps *mcp.ClientCapabilities `json:"io.modelcontextprotocol/clientCapabilities"`
+		} `json:"_meta"`
+	} `json:"params"`
+}
+
+// tidied is a request with other values in the fields that only inform and that the SDK would refuse it for: a client's name, version and
+// capabilities, and _meta. Some languages write [] for an empty object. It is nil for a request that needs no change.
 func tidied(body []byte) []byte {
-	if !bytes.Contains(body, []byte(`"initialize"`)) && !bytes.Contains(body, []byte(`"_meta"`)) {
+	if json.Unmarshal(body, new(informing)) == nil {
 		return nil
 	}
 	var m, params, meta map[string]json.RawMessage
 	if json.Unmarshal(body, &m) != nil || json.Unmarshal(m["params"], &params) != nil {
 		return nil
 	}
-	changed := false
 	tidy := func(fields map[string]json.RawMessage, name string, form any, instead string) {
-		raw := fields[name]
-		if raw == nil || (string(raw) != "null" && json.Unmarshal(raw, form) == nil) {
-			return
+		if raw := fields[name]; raw != nil && json.Unmarshal(raw, form) != nil {
+			fields[name] = json.RawMessage(instead)
 		}
-		changed = true
-		fields[name] = json.RawMessage(instead)
 	}
 	const unknown = `{"name":"unknown","version":"unknown"}`
+	tidy(params, "clientInfo", new(mcp.Implementation), unknown)
+	tidy(params, "capabilities", new(mcp.ClientCapabilities), `{}`)
 	tidy(params, "_meta", &meta, `{}`)
-	for name := range meta {
-		tidy(meta, name, new(any), `null`)
-	}
-	tidy(meta, mcp.MetaKeyClientInfo, new(mcp.Implementation), unknown)
-	tidy(meta, mcp.MetaKeyClientCapabilities, new(mcp.ClientCapabilities), `{}`)
-	if string(m["method"]) == `"initialize"` {
-		tidy(params, "clientInfo", new(mcp.Implementation), unknown)
-		tidy(params, "capabilities", new(mcp.ClientCapabilities), `{}`)
-	}
-	if !changed {
-		return nil
-	}
 	if meta != nil {
+		tidy(meta, mcp.MetaKeyClientInfo, new(mcp.Implementation), unknown)
+		tidy(meta, mcp.MetaKeyClientCapabilities, new(mcp.ClientCapabilities), `{}`)
 		params["_meta"] = marshaled(meta)
 	}
 	m["params"] = marshaled(params)

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"drawbridge/proof/fields"
@@ -65,5 +66,14 @@ func TestArgumentsAsObjects(t *testing.T) {
 		if err != nil || string(a.messages[0].Calls[0].Arguments) != want {
 			t.Errorf("%s: %+v, %v", arguments, a, err)
 		}
+	}
+}
+
+// TestDeveloperIsSystem: the chat completion request that the door makes of a request of /v1/responses has no role that many endpoints refuse.
+func TestDeveloperIsSystem(t *testing.T) {
+	t.Parallel()
+	a, err := (&Door{}).readResponses(t.Context(), Token{}, []byte(`{"model":"m","input":[{"role":"developer","content":"Be quick."},{"role":"user","content":"Go."}]}`))
+	if want := `"messages":[{"role":"system","content":"Be quick."},{"role":"user","content":"Go."}]`; err != nil || !strings.Contains(string(a.body), want) {
+		t.Errorf("%s, %v; want %s", a.body, err, want)
 	}
 }

@@ -364,6 +364,9 @@ func (j *joiner) message(at string, i inputItem) error {
 	if err != nil {
 		return err
 	}
+	if i.Role == "developer" { // many endpoints know no such role
+		i.Role = "system"
+	}
 	if last := len(j.messages) - 1; i.Role == "assistant" && last >= 0 && j.messages[last].Role == "assistant" {
 		if said, is := j.messages[last].Content.(string); is || j.messages[last].Content == nil {
 			if more, is := content.(string); is {
@@ -387,7 +390,7 @@ func (j *joiner) call(at, id, name, arguments string) error {
 		return nil // previous_response_id brought it already
 	}
 	to := -1
-	for n := len(j.messages) - 1; n >= 0 && j.messages[n].Role != "user" && j.messages[n].Role != "system" && j.messages[n].Role != "developer"; n-- {
+	for n := len(j.messages) - 1; n >= 0 && j.messages[n].Role != "user" && j.messages[n].Role != "system"; n-- {
 		if m := j.messages[n]; m.Role == "assistant" {
 			before := slices.ContainsFunc(m.ToolCalls, func(c chatCall) bool { return turnOf(c.ID) != "" && turnOf(c.ID) == turnOf(id) })
 			if n == len(j.messages)-1 || before {

@@ -21,6 +21,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"drawbridge/bridge"
+	"drawbridge/cmd/drawbridge/internal/local"
 	"drawbridge/internal/buildinfo"
 	"drawbridge/internal/lifecycle"
 	"drawbridge/relay/runner/keeper"
@@ -164,7 +165,7 @@ func run(ctx context.Context, a app, args []string) int {
 		return exitOK
 	case err != nil:
 		said := strings.Replace(err.Error(), `one of "",`, "one of ", 1) // an empty text is the default, and nothing to write
-		said = strings.TrimSuffix(said, `, did you mean "-h"?`)          // said of each letter that is no flag
+		said = strings.TrimSuffix(said, `, did you mean "-h"?`)          // kong's guess for every unknown letter
 		fmt.Fprintf(a.stderr, "drawbridge: %s%s%s\nSee %s --help.\n", said, quoteHint(err, args), dashHint(err, args), walk(k.Model.Node, args).node.FullPath())
 		return exitUsage
 	}
@@ -198,7 +199,13 @@ func dashHint(err error, args []string) string {
 	if at < 0 || !strings.HasPrefix(err.Error(), "unknown flag") {
 		return ""
 	}
-	return fmt.Sprintf("; put -- before a text that begins with a dash: drawbridge %s -- %q", strings.Join(args[:at], " "), args[at])
+	line := []string{"drawbridge"}
+	for n, word := range args {
+		if n != at {
+			line = append(line, local.Quoted(word))
+		}
+	}
+	return "; put -- before a text that begins with a dash: " + strings.Join(append(line, "--", local.Quoted(args[at])), " ")
 }
 
 // maxText bounds a text from standard input, in bytes.

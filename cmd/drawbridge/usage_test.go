@@ -121,8 +121,9 @@ func TestTexts(t *testing.T) {
 		args        []string
 		stdin, says string
 	}{
-		{[]string{"say", "main", "- [ ] Add a health check"}, "", `unknown flag - ; put -- before a text that begins with a dash: drawbridge say main -- "- [ ] Add a health check"`},
-		{[]string{"say", "main", "-5"}, "", `unknown flag -5; put -- before a text that begins with a dash: drawbridge say main -- "-5"`},
+		{[]string{"say", "main", "- [ ] Add a health check"}, "", `unknown flag - ; put -- before a text that begins with a dash: drawbridge say main -- '- [ ] Add a health check'`},
+		{[]string{"say", "main", "-5"}, "", `unknown flag -5; put -- before a text that begins with a dash: drawbridge say main -- -5`},
+		{[]string{"launch", "github.com/me/my-app", "- fix it", "--name", "a b"}, "", `drawbridge launch github.com/me/my-app --name 'a b' -- '- fix it'`},
 		{[]string{"say", "main", "-x"}, "", "unknown flag -x\nSee"},
 		{[]string{"up", ".", "do it", "--dir=/home/me/my work", "--onec"}, "", "unknown flag --onec, did you mean \"--once\"?\nSee"},
 		{[]string{"say", "main", "-"}, " \n", "standard input is empty; pipe a text in"},

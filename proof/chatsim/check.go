@@ -79,10 +79,16 @@ func Check(body []byte) (r Request, err error) {
 	if r.Stream {
 		return r, errors.New("this endpoint does not stream")
 	}
+	for i, t := range r.Tools {
+		if len(t.Function.Description) > 1024 {
+			return r, fmt.Errorf("tools[%d].function.description is longer than 1024", i)
+		}
+	}
 	return r, r.check()
 }
 
-// CheckLoosely reads a request as most endpoints do: fields that it does not know are ignored, and it may ask for a stream.
+// CheckLoosely reads a request as most endpoints do: fields that it does not know are ignored, descriptions of tools may have any length,
+// and it may ask for a stream.
 func CheckLoosely(body []byte) (r Request, err error) {
 	var loose struct {
 		Options json.RawMessage `json:"stream_options"`
@@ -127,8 +133,6 @@ func checkTools(tools []Tool) error {
 			return fmt.Errorf("invalid 'tools[%d].function.name': %q does not match %s", i, name, functionName)
 		case seen[name]:
 			return fmt.Errorf("tool names must be unique: %q", name)
-		case len(t.Function.Description) > 1024:
-			return fmt.Errorf("tools[%d].function.description is longer than 1024", i)
 		case json.Unmarshal(t.Function.Parameters, &schema) != nil || schema.Type != "object":
 			return fmt.Errorf("invalid schema for function %q: schema must be a JSON Schema of type object", name)
 		}

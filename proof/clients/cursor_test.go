@@ -4,13 +4,10 @@ package clients_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -111,21 +108,9 @@ type vendorTurn struct {
 // vendor has the vendor's client say these words, each as a turn, and returns what it printed.
 func vendor(t *testing.T, service, work string, words ...string) (got []vendorTurn) {
 	t.Helper()
-	home, node := clientHome(t, "cursorsdk")
-	text, err := os.ReadFile(filepath.Join("npm", "cursorsdk.mjs"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(home, "drawbridge-client-"+strings.ReplaceAll(t.Name(), "/", "-")+".mjs") // node looks for packages beside the program
-	if err := os.WriteFile(program, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	own := t.TempDir()
-	cmd := exec.CommandContext(ctx, node, append([]string{program}, words...)...)
+	cmd := program(t, "cursorsdk", "cursorsdk.mjs", words...)
 	cmd.Dir = work
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + own, "XDG_CONFIG_HOME=" + own, "TMPDIR=" + own, "CURSOR_BACKEND_URL=" + service, "SIM_KEY=" + agentsim.DefaultKey, "SIM_CWD=" + work, "NODE_TLS_REJECT_UNAUTHORIZED=0"}
+	cmd.Env = append(cmd.Env, "CURSOR_BACKEND_URL="+service, "SIM_KEY="+agentsim.DefaultKey, "SIM_CWD="+work, "NODE_TLS_REJECT_UNAUTHORIZED=0")
 	var trouble bytes.Buffer
 	cmd.Stderr = &trouble
 	out, err := cmd.Output()

@@ -3,13 +3,9 @@
 package clients_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -92,14 +88,7 @@ func (w *wire) pass(client net.Conn) {
 // repeats what it does not. Each question is answered, and none is asked twice behind the door.
 func TestCuts(t *testing.T) {
 	t.Parallel()
-	home, node := clientHome(t, "openai")
-	text, err := os.ReadFile(filepath.Join("npm", "cuts.mjs"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(home, "drawbridge-cuts.mjs"), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	clientHome(t, "openai")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -109,11 +98,7 @@ func TestCuts(t *testing.T) {
 	go w.serve()
 	defer func() { l.Close(); w.all.Wait() }()
 	const questions = 560
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, node, filepath.Join(home, "drawbridge-cuts.mjs"), "http://"+l.Addr().String()+"/v1", token, fmt.Sprint(questions))
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
-	out, err := cmd.Output()
+	out, err := program(t, "openai", "cuts.mjs", "http://"+l.Addr().String()+"/v1", token, fmt.Sprint(questions)).Output()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -1,7 +1,7 @@
 // The AI SDK with its provider for OpenAI-compatible endpoints against the door: node aisdk.mjs URL TOKEN
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { generateText, streamText, tool, jsonSchema, stepCountIs } from 'ai'
-import { report, want } from './drawbridge-check.mjs'
+import { report, want } from './check.mjs'
 
 const [baseURL, apiKey] = process.argv.slice(2)
 const model = createOpenAICompatible({ name: 'drawbridge', baseURL, apiKey, includeUsage: true })('scripted')

@@ -1,7 +1,7 @@
 // LangChain's OpenAI model against the door: node langchain.mjs URL TOKEN
 import { ChatOpenAI } from '@langchain/openai'
 import { HumanMessage, SystemMessage, ToolMessage } from '@langchain/core/messages'
-import { report, want } from './drawbridge-check.mjs'
+import { report, want } from './check.mjs'
 
 const [baseURL, apiKey] = process.argv.slice(2)
 const model = new ChatOpenAI({ model: 'scripted', apiKey, configuration: { baseURL }, maxTokens: 99, streamUsage: true, maxRetries: 2 })

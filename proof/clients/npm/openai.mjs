@@ -1,6 +1,6 @@
 // The official openai client against the door: node openai.mjs URL TOKEN
 import OpenAI from 'openai'
-import { report, want } from './drawbridge-check.mjs'
+import { report, want } from './check.mjs'
 
 const [baseURL, apiKey] = process.argv.slice(2)
 const client = new OpenAI({ baseURL, apiKey })

@@ -20,7 +20,7 @@ import (
 type playing struct {
 	// piece is how many bytes are written at once, 0 for a whole line.
 	piece int
-	// pause is how long the agent waits before each line.
+	// pause is how long the agent waits before each line, in the virtual time of play.
 	pause time.Duration
 	// cut ends the connection after so many bytes, 0 never.
 	cut int
@@ -197,7 +197,7 @@ func TestWires(t *testing.T) {
 			same(fmt.Sprint("pieces of ", piece), playing{piece: piece})
 		}
 		same("twice", playing{twice: true})
-		same("slowly", playing{pause: 700 * time.Millisecond})
+		same("slowly", playing{pause: 5 * time.Second})
 		for around, line := range map[string]func(string) string{
 			"a title":   func(l string) string { return "\x1b]0;" + name + ": ready\x07" + l },
 			"colors":    func(l string) string { return "\x1b[32m" + l + "\x1b[0m" },

@@ -7,7 +7,6 @@ package watch
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -46,10 +45,8 @@ type Watcher struct {
 	// holds is true while a turn begins: kept are the events that are told once its id is known.
 	holds bool
 	kept  []api.Event
-	// busy are the agents that were busy at the last look, by id, and follows are those whose steps were asked for.
-	busy map[string]seen
-	// turning counts, for each agent whose turn has just begun, how many looks have ended since.
-	turning map[string]int
+	// busy are the agents that were busy at the last look or whose turn began since, by id, and follows are those whose steps were asked for.
+	busy    map[string]seen
 	follows map[string]*following
 }
 
@@ -58,11 +55,13 @@ type seen struct {
 	name, doing, trouble string
 
 	since time.Time
+	// began is when an event told of its turn, zero for an agent that was busy at a look.
+	began time.Time
 }
 
 // New returns a watcher that has told nothing.
 func New(o Options) *Watcher {
-	return &Watcher{o: o, began: time.Now(), own: map[string]bool{}, busy: map[string]seen{}, turning: map[string]int{}, follows: map[string]*following{}}
+	return &Watcher{o: o, began: time.Now(), own: map[string]bool{}, busy: map[string]seen{}, follows: map[string]*following{}}
 }
 
 // Times of a watcher. A status line comes when nothing was said for quiet.
@@ -123,15 +122,14 @@ func (w *Watcher) Own(fn func() (turn string, err error)) error {
 }
 
 // Busy are the names of the agents that had a turn at the last look, or whose turn began since.
-func (w *Watcher) Busy() []string {
+func (w *Watcher) Busy() (all []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := slices.Collect(maps.Keys(w.turning))
 	for _, s := range w.busy {
 		all = append(all, s.name)
 	}
 	slices.Sort(all)
-	return slices.Compact(all)
+	return all
 }
 
 // tell tells an event. read is true where people have read the reply that it brings.
@@ -145,11 +143,12 @@ func (w *Watcher) tell(e api.Event, read bool) {
 		w.kept = append(w.kept, e)
 		return
 	}
-	switch e.Kind {
-	case bridge.EventTurn:
-		w.turning[e.Name] = 0
-	case bridge.EventReply, bridge.EventTurnFailed:
-		delete(w.turning, e.Name)
+	switch _, known := w.busy[e.Agent]; {
+	case e.Kind == bridge.EventTurn && !known:
+		now := time.Now()
+		w.busy[e.Agent] = seen{name: e.Name, since: now, began: now}
+	case e.Kind == bridge.EventReply, e.Kind == bridge.EventTurnFailed:
+		delete(w.busy, e.Agent)
 	}
 	if read && e.Kind == bridge.EventReply {
 		w.o.Say("agent " + e.Name + " has ended its turn")
@@ -163,8 +162,9 @@ func (w *Watcher) tell(e api.Event, read bool) {
 // states tells what busy agents do.
 func (w *Watcher) states(ctx context.Context) {
 	for pause.For(ctx, look) == nil {
+		asked := time.Now()
 		if agents, err := w.agents(ctx); err == nil {
-			w.compare(agents, time.Now())
+			w.compare(agents, asked)
 		}
 		w.status(time.Now())
 	}
@@ -208,20 +208,20 @@ func (w *Watcher) Doing(now time.Time) (all []string) {
 	return all
 }
 
-// compare tells what is new about the busy agents.
-func (w *Watcher) compare(agents []api.Agent, now time.Time) {
+// compare tells what is new about the agents that were busy when the bridge was asked.
+func (w *Watcher) compare(agents []api.Agent, asked time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for name := range w.turning {
-		if w.turning[name]++; w.turning[name] > 1 { // the first look may have begun before the turn
-			delete(w.turning, name)
-		}
-	}
 	before := w.busy
 	w.busy = map[string]seen{}
+	for id, s := range before {
+		if s.began.After(asked) { // this look does not know of the turn
+			w.busy[id] = s
+		}
+	}
 	for _, a := range agents {
 		was := before[a.ID]
-		is := seen{name: a.Name, doing: a.Doing, trouble: a.Trouble, since: now}
+		is := seen{name: a.Name, doing: a.Doing, trouble: a.Trouble, since: asked}
 		switch {
 		case a.DoingSince != nil && a.Doing != "":
 			is.since = *a.DoingSince

@@ -41,20 +41,29 @@ func TestStates(t *testing.T) {
 			t.Errorf("after %s: %q, want %q", step.at, lines, step.want)
 		}
 	}
+	if busy := w.Busy(); !slices.Equal(busy, []string{"app"}) {
+		t.Errorf("busy: %q", busy)
+	}
+}
+
+// An agent is busy from the moment when an event tells of its turn, also beside a look that began before.
+func TestBusySinceTheEvent(t *testing.T) {
+	t.Parallel()
+	w := New(Options{Say: func(string) {}})
 	busy := func(want ...string) {
 		t.Helper()
 		if got := w.Busy(); !slices.Equal(got, want) {
 			t.Errorf("busy: %q, want %q", got, want)
 		}
 	}
+	before := time.Now().Add(-time.Minute)
+	w.tell(api.Event{Kind: bridge.EventTurn, Agent: "1", Name: "app"}, false)
+	w.compare(nil, before)
 	busy("app")
-	w.tell(api.Event{Kind: bridge.EventTurn, Name: "late"}, false)
-	w.compare(nil, now) // this look began before the turn
-	busy("late")
-	w.compare(nil, now)
+	w.compare(nil, time.Now())
 	busy()
-	w.tell(api.Event{Kind: bridge.EventTurn, Name: "quick"}, false)
-	w.tell(api.Event{Kind: bridge.EventReply, Name: "quick"}, true)
+	w.tell(api.Event{Kind: bridge.EventTurn, Agent: "1", Name: "app"}, false)
+	w.tell(api.Event{Kind: bridge.EventReply, Agent: "1", Name: "app"}, true)
 	busy()
 }
 
