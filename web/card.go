@@ -68,7 +68,7 @@ func (p *Page) cardOf(ctx context.Context, n api.Need) (*card, error) {
 
 // effectRows are the names under which a card shows facts. Those that its sentence tells already have none; they stand in the plain text.
 var effectRows = map[string]string{
-	"workspace": "Where", "runtime": "Lives at", "relay": "Relay", "your approval lasts": "Your approval lasts", "paths": "Paths", "when": "When", "due": "Due",
+	"workspace": "Where", "runtime": "Lives at", "relay": "Relay", "your approval lasts": "Approval lasts", "paths": "Paths", "when": "When", "due": "Due",
 	"name": "Name", "role": "Role", "subfolder": "Subfolder", "relay says": "Runs", "prompt": "Prompt", "message": "Message", "arguments": "Arguments",
 	"tool": "Tool", "repository": "", "kind": "", "action": "", "agent": "", "command": "", "definition": "", "hash at the relay": "",
 }

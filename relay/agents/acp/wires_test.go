@@ -20,7 +20,7 @@ import (
 type playing struct {
 	// piece is how many bytes are written at once, 0 for a whole line.
 	piece int
-	// pause is how long the agent waits before each line, in the virtual time of play.
+	// pause is how long the agent waits before each line of a turn and each answer, in the virtual time of play.
 	pause time.Duration
 	// cut ends the connection after so many bytes, 0 never.
 	cut int
@@ -95,6 +95,7 @@ func perform(f *fake, lines []string, w playing) {
 			if !until(next(n), "") {
 				return
 			}
+			_ = pause.For(f.t.Context(), w.pause) // the player has read what the driver wrote
 		}
 		if w.line != nil {
 			line = w.line(line)
@@ -104,7 +105,6 @@ func perform(f *fake, lines []string, w playing) {
 			copies = 2
 		}
 		for range copies {
-			_ = pause.For(f.t.Context(), w.pause)
 			if !write(line + "\n") { // the process has ended
 				f.conn.Over(&agents.Error{Cause: agents.Crashed, Reason: "the agent ended"})
 				return
@@ -197,7 +197,7 @@ func TestWires(t *testing.T) {
 			same(fmt.Sprint("pieces of ", piece), playing{piece: piece})
 		}
 		same("twice", playing{twice: true})
-		same("slowly", playing{pause: 5 * time.Second})
+		same("slowly", playing{pause: time.Minute})
 		for around, line := range map[string]func(string) string{
 			"a title":   func(l string) string { return "\x1b]0;" + name + ": ready\x07" + l },
 			"colors":    func(l string) string { return "\x1b[32m" + l + "\x1b[0m" },
